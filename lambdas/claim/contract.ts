@@ -1,0 +1,38 @@
+// The claim function: what starts it, what it answers, what it needs from its environment.
+import type { FunctionContract } from '../core/function-contract.ts';
+
+/** The function as deployed. */
+export const claimFunction: FunctionContract = {
+  name: 'claim',
+  purpose:
+    'Each minute: claims reminders close to their due time, hands them to the queue, recovers what was left behind',
+  environment: [
+    'STAGE',
+    'DATABASE_ARN',
+    'DATABASE_SECRET_ARN',
+    'DATABASE_NAME',
+    'INVITATION_QUEUE_URL',
+    'EVENT_BUS_NAME',
+  ],
+  localEnvironment: [],
+  memoryMegabytes: 512,
+  timeoutSeconds: (settings) => settings.claimTimeoutSeconds,
+};
+
+/** EventBridge Scheduler's event. Nothing in it is used: a tick only asks for whatever is due. */
+export type ClaimRequest = unknown;
+
+/** What one tick did, in counts. */
+export interface ClaimResponse {
+  readonly batches: number;
+  readonly claimed: number;
+  readonly enqueued: number;
+  readonly released: number;
+  readonly recovered: number;
+  readonly expired: number;
+  readonly parked: number;
+  readonly unparked: number;
+  readonly announced: number;
+  /** Why the drain ended. */
+  readonly stopped: 'drained' | 'budget' | 'queue_refused';
+}

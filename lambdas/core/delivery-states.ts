@@ -1,0 +1,325 @@
+// The state machine: every state, every verb, and what each verb does to a reminder in each state.
+
+/** The states of a reminder, in the order in which the tables below print them. */
+export const deliveryStates = [
+  'shadow',
+  'held',
+  'scheduled',
+  'dispatching',
+  'queued',
+  'delivering',
+  'delivered',
+  'dead',
+  'expired',
+  'cancelled',
+] as const;
+export type DeliveryState = (typeof deliveryStates)[number];
+
+/** What a state means, who acts next, and what a crash leaves behind there. */
+export const stateMeanings: Readonly<Record<DeliveryState, { meaning: string; afterCrash: string }>> = {
+  shadow: {
+    meaning: 'Written beside the path that is still authoritative; never sent from here until it is adopted.',
+    afterCrash: 'Nothing runs for it, so nothing is left behind.',
+  },
+  held: {
+    meaning: 'A person must decide; the reason stands in hold_reason.',
+    afterCrash: 'Nothing runs for it; its age pages until it is released, cancelled or resolved.',
+  },
+  scheduled: {
+    meaning: 'Durable and not yet claimed; the calendar looks at it at wake_at.',
+    afterCrash: 'The next tick claims it.',
+  },
+  dispatching: {
+    meaning: 'Leased to a claim that is handing it to the queue.',
+    afterCrash: 'Its wake_at passes and another claim takes it; the same id may be in the queue twice.',
+  },
+  queued: {
+    meaning: 'The queue accepted an invitation; the receipt is kept in handoff.',
+    afterCrash: 'If the invitation never arrives, its wake_at passes and it is invited again under the same id.',
+  },
+  delivering: {
+    meaning: 'A sender owns an open attempt under a lease.',
+    afterCrash: 'The lease passes, the claim closes the attempt as unknown and decides what follows.',
+  },
+  delivered: {
+    meaning: 'A 2xx, or recorded evidence, says that the receiver has it. Final.',
+    afterCrash: 'Nothing runs for it.',
+  },
+  dead: {
+    meaning: 'The retry policy is exhausted or the failure is permanent; a person may requeue it.',
+    afterCrash: 'Nothing runs for it; its unreviewed age pages.',
+  },
+  expired: {
+    meaning: 'Its time was over before a success was known; it may have been processed when an attempt is unknown.',
+    afterCrash: 'Nothing runs for it.',
+  },
+  cancelled: {
+    meaning: 'The product or an operator called it off before a success was known.',
+    afterCrash: 'Nothing runs for it.',
+  },
+};
+
+/** States that no timer leaves. */
+export const terminalStates = ['delivered', 'dead', 'expired', 'cancelled'] as const satisfies readonly DeliveryState[];
+
+/** A state, with `delivering` split by whether its lease still lives: the columns of the matrix. */
+export const situations = [
+  'shadow',
+  'held',
+  'scheduled',
+  'dispatching',
+  'queued',
+  'delivering, lease live',
+  'delivering, lease past',
+  'delivered',
+  'dead',
+  'expired',
+  'cancelled',
+] as const;
+export type Situation = (typeof situations)[number];
+
+/** The state a situation is about. */
+export function stateOf(situation: Situation): DeliveryState {
+  return situation.startsWith('delivering') ? 'delivering' : (situation as DeliveryState);
+}
+
+/** What a verb does in a situation: the states it may lead to (none: nothing moves), and what the caller is told. */
+export interface Cell {
+  readonly to: readonly DeliveryState[];
+  readonly answer: string;
+}
+
+/** One row of the matrix. */
+export interface Verb {
+  readonly by: string;
+  /** When the verb applies at all; the cells hold under this condition. */
+  readonly when: string;
+  /** The module in `lambdas/store/statements/` that carries it out, or what it will come with. */
+  readonly statement: string | { readonly comesWith: string };
+  readonly cells: Readonly<Record<Situation, Cell>>;
+}
+
+const to = (state: DeliveryState | readonly DeliveryState[], answer: string): Cell => ({
+  to: typeof state === 'string' ? [state] : state,
+  answer,
+});
+const stays = (answer: string): Cell => ({ to: [], answer });
+
+/** One answer for every situation that `cells` does not name. */
+function row(otherwise: Cell, cells: Partial<Record<Situation, Cell>>): Record<Situation, Cell> {
+  return Object.fromEntries(situations.map((situation) => [situation, cells[situation] ?? otherwise])) as Record<
+    Situation,
+    Cell
+  >;
+}
+
+const afterFailure = ['scheduled', 'dead', 'expired', 'held', 'cancelled'] as const;
+const afterUnknown = ['cancelled', 'expired', 'held', 'dead', 'scheduled'] as const;
+const absent = stays('absent');
+
+/** Every state x every verb. SQL carries it out; the generated test compares each cell, rows and answers, on PostgreSQL. */
+export const verbs = {
+  claim: {
+    by: 'claim',
+    when: 'wake_at has passed, the destination is active, no pause, not expired',
+    statement: 'claim',
+    cells: row(absent, {
+      scheduled: to('dispatching', 'claimed'),
+      dispatching: to('dispatching', 'claimed'),
+      queued: to('dispatching', 'claimed'),
+    }),
+  },
+  claimById: {
+    by: 'schedule',
+    when: 'wake_at has passed, the destination is active, no pause, not expired; the ids are named',
+    statement: 'claim-by-id',
+    cells: row(absent, { scheduled: to('dispatching', 'claimed') }),
+  },
+  recover: {
+    by: 'claim',
+    when: 'wake_at has passed',
+    statement: 'claim',
+    cells: row(absent, { 'delivering, lease past': to(afterUnknown, 'recovered') }),
+  },
+  expireByClaim: {
+    by: 'claim',
+    when: 'wake_at and expires_at have passed',
+    statement: 'claim',
+    cells: row(absent, {
+      shadow: to('expired', 'expired'),
+      held: to('expired', 'expired'),
+      scheduled: to('expired', 'expired'),
+      dispatching: to('expired', 'expired'),
+      queued: to('expired', 'expired'),
+      'delivering, lease past': to(afterUnknown, 'recovered'),
+    }),
+  },
+  park: {
+    by: 'claim',
+    when: 'wake_at has passed, the destination is not active',
+    statement: 'claim',
+    cells: row(absent, {
+      scheduled: to('scheduled', 'parked'),
+      dispatching: to('scheduled', 'parked'),
+      queued: to('scheduled', 'parked'),
+      'delivering, lease past': to(afterUnknown, 'recovered'),
+    }),
+  },
+  unpark: {
+    by: 'claim',
+    when: 'parked, and the destination is active again',
+    statement: 'unpark',
+    cells: row(stays('0'), { scheduled: to('scheduled', '1') }),
+  },
+  enqueue: {
+    by: 'claim, schedule',
+    when: 'the queue accepted the invitation; own token',
+    statement: 'enqueue',
+    cells: row(stays('receipt kept'), { dispatching: to('queued', 'queued') }),
+  },
+  release: {
+    by: 'claim, schedule',
+    when: 'the queue refused the invitation; own token',
+    statement: 'release',
+    cells: row(stays('0'), { dispatching: to('scheduled', '1') }),
+  },
+  open: {
+    by: 'webhook-sender',
+    when: 'due, not expired, not paused, no cancel asked',
+    statement: 'open',
+    cells: row(stays('finished'), {
+      shadow: stays('not_claimed'),
+      held: stays('not_claimed'),
+      scheduled: stays('not_claimed'),
+      dispatching: to('delivering', 'opened'),
+      queued: to('delivering', 'opened'),
+      'delivering, lease live': stays('leased'),
+      'delivering, lease past': stays('leased'),
+    }),
+  },
+  expireByOpen: {
+    by: 'webhook-sender',
+    when: 'expires_at has passed',
+    statement: 'open',
+    cells: row(stays('finished'), {
+      shadow: stays('not_claimed'),
+      held: stays('not_claimed'),
+      scheduled: stays('not_claimed'),
+      dispatching: to('expired', 'expired'),
+      queued: to('expired', 'expired'),
+      'delivering, lease live': stays('leased'),
+      'delivering, lease past': stays('leased'),
+    }),
+  },
+  settleSuccess: {
+    by: 'webhook-sender',
+    when: 'a 2xx for an attempt that the ledger opened, whoever holds the lease now',
+    statement: 'settle',
+    cells: row(to('delivered', 'moved'), { shadow: stays('recorded'), delivered: stays('recorded') }),
+  },
+  settleFailure: {
+    by: 'webhook-sender',
+    when: 'anything but a 2xx; moves only under its own lease and attempt',
+    statement: 'settle',
+    cells: row(stays('recorded'), {
+      'delivering, lease live': to(afterFailure, 'moved'),
+      'delivering, lease past': to(afterFailure, 'moved'),
+    }),
+  },
+  cancel: {
+    by: 'product, operator',
+    when: 'always; while it is being sent the wish is kept and the answer says too late',
+    statement: 'cancel',
+    cells: row(to('cancelled', 'cancelled'), {
+      'delivering, lease live': stays('too_late'),
+      'delivering, lease past': stays('too_late'),
+      delivered: stays('finished'),
+      expired: stays('finished'),
+      cancelled: stays('cancelled'),
+    }),
+  },
+  reschedule: {
+    by: 'product',
+    when: 'another due time, the expected version, and no attempt unknown or open',
+    statement: 'reschedule',
+    cells: row(stays('finished'), {
+      shadow: to('shadow', 'rescheduled'),
+      held: stays('held'),
+      scheduled: to('scheduled', 'rescheduled'),
+      dispatching: to('scheduled', 'rescheduled'),
+      queued: to('scheduled', 'rescheduled'),
+      'delivering, lease live': stays('too_late'),
+      'delivering, lease past': stays('too_late'),
+    }),
+  },
+  hold: {
+    by: 'operator',
+    when: 'with a reason',
+    statement: { comesWith: 'the operator function' },
+    cells: row(stays('finished'), {
+      shadow: stays('shadow'),
+      held: stays('held'),
+      scheduled: to('held', 'held'),
+      dispatching: to('held', 'held'),
+      queued: to('held', 'held'),
+      'delivering, lease live': stays('wait'),
+      'delivering, lease past': stays('wait'),
+      dead: to('held', 'held'),
+    }),
+  },
+  requeue: {
+    by: 'operator',
+    when: 'with a reason and, where an attempt is unknown, evidence; past its expiry only with a new one',
+    statement: { comesWith: 'the operator function' },
+    cells: row(stays('refused'), { held: to('scheduled', 'requeued'), dead: to('scheduled', 'requeued') }),
+  },
+  resolve: {
+    by: 'operator',
+    when: 'with evidence that the receiver has it',
+    statement: { comesWith: 'the operator function' },
+    cells: row(to('delivered', 'resolved'), {
+      'delivering, lease live': stays('wait'),
+      'delivering, lease past': stays('wait'),
+      delivered: stays('finished'),
+    }),
+  },
+  review: {
+    by: 'operator',
+    when: 'always',
+    statement: { comesWith: 'the operator function' },
+    cells: row(stays('nothing to review'), { held: stays('reviewed'), dead: stays('reviewed') }),
+  },
+  adopt: {
+    by: 'migration',
+    when: 'the cohort passed its gate',
+    statement: { comesWith: 'the cut-over' },
+    cells: row(stays('not a shadow'), { shadow: to(['scheduled', 'held'], 'adopted') }),
+  },
+  archive: {
+    by: 'retain',
+    when: 'past the retention policy',
+    statement: { comesWith: 'retention' },
+    cells: row(stays('not finished'), {
+      shadow: stays('cancel first'),
+      held: stays('cancel first'),
+      scheduled: stays('cancel first'),
+      delivered: stays('payload out'),
+      dead: stays('payload out'),
+      expired: stays('payload out'),
+      cancelled: stays('payload out'),
+    }),
+  },
+} as const satisfies Record<string, Verb>;
+export type VerbName = keyof typeof verbs;
+
+/** Every move from one state to another that some verb makes: what the database's guard must allow, and nothing else. */
+export function allowedMoves(): [DeliveryState, DeliveryState][] {
+  const moves = new Map<string, [DeliveryState, DeliveryState]>();
+  for (const verb of Object.values<Verb>(verbs)) {
+    for (const situation of situations) {
+      const from = stateOf(situation);
+      for (const next of verb.cells[situation].to) if (next !== from) moves.set(`${from} ${next}`, [from, next]);
+    }
+  }
+  return [...moves.values()];
+}

@@ -1,0 +1,24 @@
+// What the stack and local AWS must know alike of a function, so that both run the same thing.
+import type { Settings } from './settings.ts';
+
+/** Every environment variable that some function reads. */
+export type EnvironmentName =
+  | 'STAGE'
+  | 'DATABASE_ARN'
+  | 'DATABASE_SECRET_ARN'
+  | 'DATABASE_NAME'
+  | 'INVITATION_QUEUE_URL'
+  | 'EVENT_BUS_NAME'
+  | 'SIGNING_SECRET_ARN'
+  | 'WEBHOOK_TRUSTED_CIDRS';
+
+/** One deployed function. Its bundle is `dist/functions/<name>/index.mjs`, its handler `index.handler`. */
+export interface FunctionContract {
+  readonly name: 'schedule' | 'claim' | 'webhook-sender' | 'migrate';
+  readonly purpose: string;
+  readonly environment: readonly EnvironmentName[];
+  /** Read when present; never set by the stack. */
+  readonly localEnvironment: readonly EnvironmentName[];
+  readonly memoryMegabytes: number;
+  readonly timeoutSeconds: (settings: Settings) => number;
+}
