@@ -162,6 +162,7 @@ describe('a function', () => {
   test('may still answer after its signal told it that the time is nearly up', async () => {
     const answer = await handlerOf(async (_event, { signal, remainingMs }) => {
       await new Promise((aborted) => signal.addEventListener('abort', aborted));
+      await new Promise((recorded) => setTimeout(recorded, 50));
       return remainingMs();
     })({}, context(2600));
     expect(answer).toBeGreaterThan(500);
