@@ -209,14 +209,14 @@ export interface Ledger {
   get(query: { producer: string; reminders: readonly ReminderName[] }): Promise<(ReminderView | null)[]>;
   claim(command: { token: CommandToken; worker: Worker; limit: number; lowWater: string | null }): Promise<ClaimAnswer>;
   claimById(command: { token: CommandToken; worker: Worker; deliveryIds: readonly string[] }): Promise<Claimed[]>;
-  /** Answers how many rows became `queued`; every receipt is kept. */
-  enqueue(command: { token: CommandToken; receipts: readonly Receipt[] }): Promise<number>;
-  /** Answers how many rows went back to `scheduled`. */
-  release(command: { token: CommandToken; deliveryIds: readonly string[] }): Promise<number>;
+  /** Marks what the queue accepted for the claim `claimToken`. Answers how many rows became `queued`; every receipt is kept. */
+  enqueue(command: { claimToken: CommandToken; receipts: readonly Receipt[] }): Promise<number>;
+  /** Gives back what the queue refused of the claim `claimToken`. Answers how many rows went back to `scheduled`. */
+  release(command: { token: CommandToken; claimToken: CommandToken; deliveryIds: readonly string[] }): Promise<number>;
   /** Answers how many parked rows of active destinations went back to the calendar. */
-  unpark(command: { limit: number }): Promise<number>;
+  unpark(command: { token: CommandToken; limit: number }): Promise<number>;
   open(command: { token: CommandToken; worker: Worker; deliveryIds: readonly string[] }): Promise<OpenAnswer[]>;
-  settle(command: { token: CommandToken; worker: Worker; outcomes: readonly Outcome[] }): Promise<SettleAnswer[]>;
+  settle(command: { token: CommandToken; outcomes: readonly Outcome[] }): Promise<SettleAnswer[]>;
   unannounced(query: { limit: number }): Promise<LifecycleEvent[]>;
   announce(command: { eventNos: readonly string[] }): Promise<void>;
 }

@@ -1,0 +1,130 @@
+// The door to PostgreSQL: runs statements through the RDS Data API, and again under the same token when that may help.
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  BeginTransactionCommand,
+  CommitTransactionCommand,
+  ExecuteStatementCommand,
+  RDSDataClient,
+  RollbackTransactionCommand,
+  type SqlParameter,
+} from '@aws-sdk/client-rds-data';
+import type { Settings } from '../core/settings.ts';
+import { ledgerError } from './data-api-errors.ts';
+import type { Parameters, Statement } from './statement.ts';
+
+export interface DataApiOptions {
+  /** ARN of the Aurora cluster. */
+  readonly resourceArn: string;
+  /** ARN of the secret with the login's user name and password. */
+  readonly secretArn: string;
+  readonly database: string;
+  readonly settings: Settings;
+  /**
+   * How often a command is tried.
+   * @default the settings' `dataApiTries`, which the lease arithmetic counts with
+   */
+  readonly tries?: number;
+  /**
+   * How long one call may take, in milliseconds.
+   * @default the settings' `dataApiTimeoutMs`
+   */
+  readonly timeoutMs?: number;
+  /**
+   * The longest pause between two tries, in milliseconds.
+   * @default 250
+   */
+  readonly longestPauseMs?: number;
+}
+
+/** Text of one column of one row; null for NULL. */
+export type Column = string | null;
+
+/** A connection-less client of one database. Every error it throws is a `LedgerError`. */
+export class DataApi {
+  readonly #client: RDSDataClient;
+  readonly #options: DataApiOptions;
+  readonly #tries: number;
+
+  constructor(options: DataApiOptions) {
+    this.#options = options;
+    this.#tries = options.tries ?? options.settings.dataApiTries;
+    const timeout = options.timeoutMs ?? options.settings.dataApiTimeoutMs;
+    this.#client = new RDSDataClient({
+      // The SDK would send a command again without anyone knowing that it ran twice.
+      maxAttempts: 1,
+      requestHandler: { requestTimeout: timeout, connectionTimeout: timeout, throwOnRequestTimeout: true },
+    });
+  }
+
+  /**
+   * Runs a statement and reads its rows.
+   * @throws {LedgerError} when no try succeeded; its `ran` says whether the command may have had its effect
+   */
+  async run<Input, Row>(statement: Statement<Input, Row>, input: Input): Promise<Row[]> {
+    const rows = await this.execute(
+      statement.name,
+      statement.text,
+      statement.parameters(input, this.#options.settings),
+    );
+    return rows.map(([answer, payload]) => {
+      const row = JSON.parse(answer ?? 'null');
+      return payload == null ? row : { ...row, payload: Buffer.from(payload, 'base64').toString('utf8') };
+    });
+  }
+
+  /** Runs SQL as it is, in a transaction when one is given; then it is tried once, since an error ends the transaction. */
+  async execute(name: string, sql: string, parameters: Parameters = {}, transactionId?: string): Promise<Column[][]> {
+    const result = await this.#again(name, transactionId === undefined ? this.#tries : 1, () =>
+      this.#client.send(
+        new ExecuteStatementCommand({
+          ...this.#target(),
+          sql,
+          parameters: Object.entries(parameters).map(([parameter, value]) => bind(parameter, value)),
+          ...(transactionId === undefined ? {} : { transactionId }),
+        }),
+      ),
+    );
+    return (result.records ?? []).map((record) => record.map((field) => field.stringValue ?? null));
+  }
+
+  /** Runs `work` in one transaction. For migrations: on hot paths an orphaned one would hold its locks for 3 minutes. */
+  async transaction<Result>(name: string, work: (transactionId: string) => Promise<Result>): Promise<Result> {
+    const begun = await this.#again(name, this.#tries, () =>
+      this.#client.send(new BeginTransactionCommand({ ...this.#target() })),
+    );
+    const { resourceArn, secretArn } = this.#options;
+    const transaction = { resourceArn, secretArn, transactionId: begun.transactionId };
+    try {
+      const result = await work(begun.transactionId ?? '');
+      await this.#client.send(new CommitTransactionCommand(transaction));
+      return result;
+    } catch (error) {
+      // The first error is the one to tell; an errored call has usually ended the transaction already.
+      await this.#client.send(new RollbackTransactionCommand(transaction)).catch(() => undefined);
+      throw ledgerError(name, error);
+    }
+  }
+
+  #target() {
+    const { resourceArn, secretArn, database } = this.#options;
+    return { resourceArn, secretArn, database };
+  }
+
+  async #again<Result>(name: string, tries: number, call: () => Promise<Result>): Promise<Result> {
+    for (let tried = 1; ; tried += 1) {
+      try {
+        return await call();
+      } catch (caught) {
+        const error = ledgerError(name, caught);
+        if (error.retry === 'never' || tried >= tries) throw error;
+        const pause = Math.min(error.retry === 'later' ? 100 * 2 ** tried : 0, this.#options.longestPauseMs ?? 250);
+        await sleep(pause * (0.5 + Math.random() / 2));
+      }
+    }
+  }
+}
+
+function bind(name: string, value: string | number | null): SqlParameter {
+  if (value === null) return { name, value: { isNull: true } };
+  return { name, value: typeof value === 'number' ? { longValue: value } : { stringValue: value } };
+}
