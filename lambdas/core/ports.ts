@@ -95,6 +95,8 @@ export interface ClaimAnswer {
   readonly parked: readonly string[];
   /** Where the next claim of the same drain begins to look; null when nothing was taken. */
   readonly highWater: string | null;
+  /** When the call that answered was begun, on the monotonic clock: `dueInMs` counts from then or a little later. */
+  readonly askedAt: number;
 }
 
 /** An invitation that SQS accepted. */
@@ -208,7 +210,7 @@ export interface Ledger {
   }): Promise<RescheduleAnswer[]>;
   get(query: { producer: string; reminders: readonly ReminderName[] }): Promise<(ReminderView | null)[]>;
   claim(command: { token: CommandToken; worker: Worker; limit: number; lowWater: string | null }): Promise<ClaimAnswer>;
-  claimById(command: { token: CommandToken; worker: Worker; deliveryIds: readonly string[] }): Promise<Claimed[]>;
+  claimById(command: { token: CommandToken; worker: Worker; deliveryIds: readonly string[] }): Promise<ClaimAnswer>;
   /** Marks what the queue accepted for the claim `claimToken`. Answers how many rows became `queued`; every receipt is kept. */
   enqueue(command: { claimToken: CommandToken; receipts: readonly Receipt[] }): Promise<number>;
   /** Gives back what the queue refused of the claim `claimToken`. Answers how many rows went back to `scheduled`. */

@@ -1,5 +1,5 @@
 // The schedule function: the commands a product sends, the answer each gets, its environment.
-import { z } from 'zod';
+import * as z from 'zod';
 import type { FunctionContract } from '../core/function-contract.ts';
 
 /** The function as deployed. Products invoke an alias named after them: the alias is the producer. */

@@ -58,14 +58,19 @@ export class DataApi {
 
   /**
    * Runs a statement and reads its rows.
+   * @param onTry called before each try, for whoever measures from the one that answered
    * @throws {LedgerError} when no try succeeded; its `ran` says whether the command may have had its effect
    */
-  async run<Input, Row>(statement: Statement<Input, Row>, input: Input): Promise<Row[]> {
-    const rows = await this.execute(
-      statement.name,
-      statement.text,
-      statement.parameters(input, this.#options.settings),
-    );
+  async run<Input, Row>(
+    statement: Statement<Input, Row>,
+    input: Input,
+    onTry: () => void = () => undefined,
+  ): Promise<Row[]> {
+    const parameters = statement.parameters(input, this.#options.settings);
+    const rows = await this.#again(statement.name, this.#tries, () => {
+      onTry();
+      return this.#send(statement.text, parameters);
+    });
     return rows.map(([answer, payload]) => {
       const row = JSON.parse(answer ?? 'null');
       return payload == null ? row : { ...row, payload: Buffer.from(payload, 'base64').toString('utf8') };
@@ -74,17 +79,9 @@ export class DataApi {
 
   /** Runs SQL as it is, in a transaction when one is given; then it is tried once, since an error ends the transaction. */
   async execute(name: string, sql: string, parameters: Parameters = {}, transactionId?: string): Promise<Column[][]> {
-    const result = await this.#again(name, transactionId === undefined ? this.#tries : 1, () =>
-      this.#client.send(
-        new ExecuteStatementCommand({
-          ...this.#target(),
-          sql,
-          parameters: Object.entries(parameters).map(([parameter, value]) => bind(parameter, value)),
-          ...(transactionId === undefined ? {} : { transactionId }),
-        }),
-      ),
+    return this.#again(name, transactionId === undefined ? this.#tries : 1, () =>
+      this.#send(sql, parameters, transactionId),
     );
-    return (result.records ?? []).map((record) => record.map((field) => field.stringValue ?? null));
   }
 
   /** Runs `work` in one transaction. For migrations: on hot paths an orphaned one would hold its locks for 3 minutes. */
@@ -103,6 +100,18 @@ export class DataApi {
       await this.#client.send(new RollbackTransactionCommand(transaction)).catch(() => undefined);
       throw ledgerError(name, error);
     }
+  }
+
+  async #send(sql: string, parameters: Parameters, transactionId?: string): Promise<Column[][]> {
+    const result = await this.#client.send(
+      new ExecuteStatementCommand({
+        ...this.#target(),
+        sql,
+        parameters: Object.entries(parameters).map(([name, value]) => bind(name, value)),
+        ...(transactionId === undefined ? {} : { transactionId }),
+      }),
+    );
+    return (result.records ?? []).map((record) => record.map((field) => field.stringValue ?? null));
   }
 
   #target() {

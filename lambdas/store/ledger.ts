@@ -4,7 +4,6 @@ import { differingFields, fingerprintOf } from '../core/fingerprint.ts';
 import type {
   CancelAnswer,
   ClaimAnswer,
-  Claimed,
   Ledger,
   LifecycleEvent,
   NewReminder,
@@ -15,7 +14,7 @@ import type {
   SettleAnswer,
 } from '../core/ports.ts';
 import type { DataApi } from './data-api.ts';
-import { claimAnswer, facts, instant } from './rows.ts';
+import { type ClaimRow, claimAnswer, facts, instant } from './rows.ts';
 import type { Statement } from './statement.ts';
 import { announce } from './statements/announce.ts';
 import { cancel } from './statements/cancel.ts';
@@ -102,11 +101,11 @@ export class PostgresLedger implements Ledger {
   }
 
   async claim(command: Command<'claim'>): Promise<ClaimAnswer> {
-    return claimAnswer(await this.#rejoined(claim, command));
+    return this.#claimed(claim, command);
   }
 
-  async claimById(command: Command<'claimById'>): Promise<Claimed[]> {
-    return [...claimAnswer(await this.#rejoined(claimById, command)).claimed];
+  async claimById(command: Command<'claimById'>): Promise<ClaimAnswer> {
+    return this.#claimed(claimById, command);
   }
 
   async enqueue({ claimToken, receipts }: Command<'enqueue'>): Promise<number> {
@@ -185,13 +184,17 @@ export class PostgresLedger implements Ledger {
   }
 
   /** Runs a claim; when a twin holds its token, asks again and so rejoins the twin's rows. */
-  async #rejoined<Input, Row>(statement: Statement<Input, Row>, input: Input): Promise<Row[]> {
-    try {
-      return await this.#database.run(statement, input);
-    } catch (error) {
-      if (error instanceof LedgerError && error.sqlState === '23505') return this.#database.run(statement, input);
+  async #claimed<Input>(statement: Statement<Input, ClaimRow>, input: Input): Promise<ClaimAnswer> {
+    let askedAt = 0;
+    const ask = () =>
+      this.#database.run(statement, input, () => {
+        askedAt = performance.now();
+      });
+    const rows = await ask().catch((error: unknown) => {
+      if (error instanceof LedgerError && error.sqlState === '23505') return ask();
       throw error;
-    }
+    });
+    return claimAnswer(rows, askedAt);
   }
 
   async #counted<Input>(statement: Statement<Input, { answer: 'counted' | null; count: number }>, input: Input) {

@@ -41,7 +41,7 @@ export function facts(row: FactsRow): ReminderFacts {
 }
 
 /** A claim's lines, sorted by what happened to each row. */
-export function claimAnswer(rows: readonly ClaimRow[]): ClaimAnswer {
+export function claimAnswer(rows: readonly ClaimRow[], askedAt: number): ClaimAnswer {
   const ids = (answer: 'recovered' | 'expired' | 'parked') =>
     rows.flatMap((row) => (row.answer === answer ? [row.delivery_id] : []));
   return {
@@ -54,6 +54,7 @@ export function claimAnswer(rows: readonly ClaimRow[]): ClaimAnswer {
     expired: ids('expired'),
     parked: ids('parked'),
     highWater: rows.find((row) => row.answer === 'high_water')?.at ?? null,
+    askedAt,
   };
 }
 

@@ -1,5 +1,5 @@
 // The webhook-sender function: the queue message it takes, the answer it gives, its environment.
-import { z } from 'zod';
+import * as z from 'zod';
 import type { FunctionContract } from '../core/function-contract.ts';
 
 /** The function as deployed. `WEBHOOK_TRUSTED_CIDRS` is for local AWS alone. */

@@ -1,0 +1,213 @@
+// One batch of invitations: waits until they are due, opens attempts, sends, settles as answers come.
+import { LedgerError } from './errors.ts';
+import type {
+  AttemptResult,
+  Clock,
+  CommandToken,
+  Ledger,
+  Log,
+  Meter,
+  Opened,
+  Outcome,
+  Webhook,
+  WebhookSession,
+  Worker,
+} from './ports.ts';
+import type { Settings } from './settings.ts';
+
+/** How long an answer waits for others to be settled with it. */
+const gatherMs = 20;
+
+export interface SenderTools {
+  readonly ledger: Pick<Ledger, 'open' | 'settle'>;
+  readonly webhook: Webhook;
+  readonly clock: Clock;
+  readonly settings: Settings;
+  readonly newToken: () => CommandToken;
+}
+
+/** The run this batch is delivered in. */
+export interface SenderRun {
+  readonly worker: Worker;
+  /** Aborted shortly before the function's time is up. */
+  readonly signal: AbortSignal;
+  readonly remainingMs: () => number;
+  readonly log: Log;
+  readonly meter: Meter;
+}
+
+/** An invitation as it came from the queue. */
+export interface Invited {
+  readonly deliveryId: string;
+  /** Epoch milliseconds; a hint. */
+  readonly notBefore: number;
+}
+
+/** Answers the ids whose message must stay in the queue: unknown to the ledger, or sent but not settled. */
+export async function deliverInvitations(
+  tools: SenderTools,
+  run: SenderRun,
+  invited: readonly Invited[],
+): Promise<Set<string>> {
+  const session = await tools.webhook.prepare();
+  try {
+    return await new Delivery(tools, run, session).deliver(invited);
+  } finally {
+    await session.close();
+  }
+}
+
+class Delivery {
+  readonly #tools: SenderTools;
+  readonly #run: SenderRun;
+  readonly #session: WebhookSession;
+  readonly #failed = new Set<string>();
+  readonly #answered: Outcome[] = [];
+  #settling: Promise<void> | null = null;
+  #waitLeftMs: number;
+
+  constructor(tools: SenderTools, run: SenderRun, session: WebhookSession) {
+    this.#tools = tools;
+    this.#run = run;
+    this.#session = session;
+    this.#waitLeftMs = tools.settings.waitLimitMs;
+  }
+
+  async deliver(invited: readonly Invited[]): Promise<Set<string>> {
+    const ids = [...new Set(invited.map(({ deliveryId }) => deliveryId))];
+    const now = this.#tools.clock.wall();
+    await this.#wait(Math.max(0, ...invited.map(({ notBefore }) => notBefore - now)));
+    await this.#attempt(ids);
+    await this.#settling;
+    if (this.#answered.length > 0) await this.#settleAnswered();
+    return this.#failed;
+  }
+
+  /** Opens the ids and sends what was opened. What is due in a moment by the database's clock is tried once more. */
+  async #attempt(ids: readonly string[]): Promise<void> {
+    const { ledger, newToken, clock } = this.#tools;
+    const token = newToken();
+    const since = { monotonic: clock.monotonic(), wall: clock.wall() };
+    const answers = await ledger.open({ token, worker: this.#run.worker, deliveryIds: ids });
+    const opened = answers.filter((answer) => answer.answer === 'opened');
+    const early: string[] = [];
+    let earlyByMs = 0;
+    for (const answer of answers) {
+      if (answer.answer === 'opened') continue;
+      this.#run.log.info('open', { deliveryId: answer.deliveryId, answer: answer.answer, state: answer.state });
+      if (answer.answer === 'not_found') this.#failed.add(answer.deliveryId);
+      if (answer.answer !== 'not_due' || answer.dueInMs === null || answer.dueInMs > this.#waitLeftMs) continue;
+      early.push(answer.deliveryId);
+      earlyByMs = Math.max(earlyByMs, answer.dueInMs);
+    }
+    await Promise.all([
+      ...opened.map((attempt) => this.#send(attempt, token, since)),
+      early.length > 0 && this.#timeForAnotherOpen(earlyByMs) ? this.#attemptAgain(early, earlyByMs) : undefined,
+    ]);
+  }
+
+  /** Its failure must not abandon the sends that are under way: the ids go back to the queue. */
+  async #attemptAgain(ids: readonly string[], waitMs: number): Promise<void> {
+    try {
+      await this.#wait(waitMs);
+      await this.#attempt(ids);
+    } catch (error) {
+      this.#run.log.error('open_failed', { ids, error });
+      for (const id of ids) this.#failed.add(id);
+    }
+  }
+
+  async #send(attempt: Opened, openToken: CommandToken, since: { monotonic: number; wall: number }): Promise<void> {
+    const { clock, settings } = this.#tools;
+    const deadlineMs = Math.min(attempt.deadlineMs ?? settings.webhookDeadlineMs, settings.webhookDeadlineMs);
+    // The larger of the two: a clock that was set back, or an environment that was frozen, must not lengthen the lease.
+    const elapsed = Math.max(clock.monotonic() - since.monotonic, clock.wall() - since.wall);
+    const leaseLeft = settings.leaseSeconds * 1000 - elapsed;
+    const { deliveryId, key, destination, url, payload } = attempt;
+    const result =
+      leaseLeft < deadlineMs + settings.leaseMarginMs
+        ? notSent('lease_too_short')
+        : this.#run.signal.aborted || this.#run.remainingMs() < deadlineMs + this.#commandMs()
+          ? notSent('time_too_short')
+          : await this.#session.post({ deliveryId, key, destination, url, payload, deadlineMs }, this.#run.signal);
+    this.#run.log.info('attempt', {
+      deliveryId,
+      attemptNo: attempt.attemptNo,
+      destination,
+      token: openToken,
+      outcome: result.outcome,
+      phase: result.phase,
+      status: result.status,
+      errorClass: result.errorClass,
+      latencyMs: Math.round(result.latencyMs),
+    });
+    this.#run.meter.count(`attempt_${result.outcome}`);
+    this.#run.meter.milliseconds('attempt', result.latencyMs);
+    this.#answered.push({ ...result, deliveryId, attemptNo: attempt.attemptNo, openToken });
+    this.#settling ??= this.#settleAnswered().finally(() => {
+      this.#settling = null;
+    });
+  }
+
+  /** Settles in small groups, so that one slow receiver keeps no other's answer. */
+  async #settleAnswered(): Promise<void> {
+    while (this.#answered.length > 0) {
+      await this.#tools.clock.sleep(gatherMs);
+      await this.#settle(this.#answered.splice(0));
+    }
+  }
+
+  /** An answer is worth the rest of the time: lost, the reminder would be sent again. */
+  async #settle(outcomes: readonly Outcome[]): Promise<void> {
+    const { ledger, newToken, clock } = this.#tools;
+    const token = newToken();
+    for (;;) {
+      try {
+        for (const settled of await ledger.settle({ token, outcomes }))
+          this.#run.log.info('settle', { ...settled, token });
+        return;
+      } catch (error) {
+        const again = error instanceof LedgerError && error.retry !== 'never';
+        if (!again || this.#run.remainingMs() < this.#commandMs()) return this.#settleFailed(outcomes, error);
+        await clock.sleep(gatherMs * 5);
+      }
+    }
+  }
+
+  #settleFailed(outcomes: readonly Outcome[], error: unknown): void {
+    for (const { deliveryId, attemptNo, outcome } of outcomes) {
+      this.#run.log.error('settle_failed', { deliveryId, attemptNo, outcome, error });
+      if (outcome === 'delivered') this.#run.meter.count('settle_failed_after_success');
+      this.#failed.add(deliveryId);
+    }
+  }
+
+  async #wait(ms: number): Promise<void> {
+    const waited = Math.min(ms, this.#waitLeftMs);
+    this.#waitLeftMs -= waited;
+    if (waited > 0) await this.#tools.clock.sleep(waited);
+  }
+
+  /** A command's longest time: all its tries. */
+  #commandMs(): number {
+    return this.#tools.settings.dataApiTries * this.#tools.settings.dataApiTimeoutMs;
+  }
+
+  #timeForAnotherOpen(waitMs: number): boolean {
+    const { webhookDeadlineMs, leaseMarginMs } = this.#tools.settings;
+    return this.#run.remainingMs() > waitMs + 2 * this.#commandMs() + webhookDeadlineMs + leaseMarginMs;
+  }
+}
+
+/** Nothing was dialled: ours to answer for, not the destination's. */
+function notSent(errorClass: string): AttemptResult {
+  return {
+    outcome: 'not_sent',
+    phase: 'none',
+    status: null,
+    errorClass,
+    detail: null,
+    latencyMs: 0,
+    retryAfterSeconds: null,
+  };
+}
