@@ -17,7 +17,7 @@ export interface AttemptEnd {
   readonly phase: AttemptPhase;
   /** Null: no final (not 1xx) headers came. */
   readonly response: ResponseHead | null;
-  /** The error's `code`, such as `ECONNREFUSED`; null when there was none. */
+  /** The error's `code`, such as `ECONNREFUSED`, or its name when it has none; null: no error. */
   readonly errorCode: string | null;
 }
 
@@ -67,7 +67,7 @@ export const statusPolicy: readonly StatusRule[] = [
 /** What an error means while no byte has left. Once bytes may have left, every error without an answer is `unknown`. */
 export interface ErrorRule {
   readonly errorClass: string;
-  /** Codes of Node.js, undici and this product; `*` at the end stands for any ending. */
+  /** Codes or names of errors of Node.js, undici and this product; `*` at the end stands for any ending. */
   readonly codes: readonly string[];
   /** `retry`: a failure of the destination. `not_sent`: a fault of ours. */
   readonly outcome: 'retry' | 'not_sent';
@@ -104,7 +104,7 @@ export const errorPolicy: readonly ErrorRule[] = [
   },
   { errorClass: 'connection_closed', codes: ['ECONNRESET', 'EPIPE', 'UND_ERR_SOCKET'], outcome: 'retry' },
   { errorClass: 'response_headers_too_large', codes: ['UND_ERR_HEADERS_OVERFLOW'], outcome: 'retry' },
-  { errorClass: 'response_malformed', codes: ['HPE_*'], outcome: 'retry' },
+  { errorClass: 'response_malformed', codes: ['HPE_*', 'HTTPParserError'], outcome: 'retry' },
 ];
 
 /** The rule for a code that no rule names, by where it happened. An error before anything was dialled is our own. */

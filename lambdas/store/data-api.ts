@@ -93,12 +93,12 @@ export class DataApi {
     const transaction = { resourceArn, secretArn, transactionId: begun.transactionId };
     try {
       const result = await work(begun.transactionId ?? '');
-      await this.#client.send(new CommitTransactionCommand(transaction));
+      await this.#again(name, 1, () => this.#client.send(new CommitTransactionCommand(transaction)));
       return result;
     } catch (error) {
       // The first error is the one to tell; an errored call has usually ended the transaction already.
       await this.#client.send(new RollbackTransactionCommand(transaction)).catch(() => undefined);
-      throw ledgerError(name, error);
+      throw error;
     }
   }
 

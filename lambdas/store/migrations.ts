@@ -106,8 +106,7 @@ async function applyOnce(database: DataApi, { version, name, sql }: Migration): 
       return true;
     });
   } catch (error) {
-    const cause = error instanceof LedgerError ? error.cause : error;
-    if (cause instanceof MigrationError) throw cause;
+    if (error instanceof MigrationError) throw error;
     throw new MigrationError(`${name}: ${error instanceof Error ? error.message : String(error)}`, { cause: error });
   }
 }

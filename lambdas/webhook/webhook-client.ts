@@ -187,7 +187,8 @@ function cutShort(byCaller: boolean, deadlineMs: number): Failure {
 
 function described(error: unknown): Failure {
   if (!(error instanceof Error)) return { code: null, message: String(error) };
-  const code = 'code' in error && typeof error.code === 'string' ? error.code : null;
+  // undici's parser error comes without a code.
+  const code = 'code' in error && typeof error.code === 'string' ? error.code : error.name;
   // Several addresses were tried: the error itself says nothing.
   const each = error instanceof AggregateError ? error.errors.map((one: unknown) => described(one).message) : [];
   return { code, message: each.length > 0 ? each.join('; ') : error.message };

@@ -1,0 +1,100 @@
+// A ledger to test against: real PostgreSQL, the Data API before it, the schema as migrate makes it.
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import pg from 'pg';
+import { v7 as uuid } from 'uuid';
+import type { NewReminder, Worker } from '../../lambdas/core/ports.ts';
+import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
+import { DataApi } from '../../lambdas/store/data-api.ts';
+import { PostgresLedger } from '../../lambdas/store/ledger.ts';
+import { migrateSchema, readMigrations } from '../../lambdas/store/migrations.ts';
+import { startDataApi } from '../../lib/local/data-api.ts';
+import { startPostgres } from '../../lib/local/postgres.ts';
+
+export type TestLedger = Awaited<ReturnType<typeof startTestLedger>>;
+
+const secretArn = 'arn:aws:secretsmanager:us-east-1:000000000000:secret:owner';
+
+/** The worker that tests claim and open as. */
+export const worker: Worker = { functionVersion: '7', requestId: 'request-1', logStream: '2026/12/02/[7]abc' };
+
+export function migrationFiles() {
+  const folder = new URL('../../migrations/', import.meta.url);
+  return readMigrations(
+    readdirSync(folder).map((name) => [name, readFileSync(new URL(name, folder), 'utf8')] as const),
+  );
+}
+
+/** Starts a server with a migrated database. `sql` goes to it directly, past the Data API, as its superuser. */
+export async function startTestLedger(stage: Stage = 'production') {
+  const directory = mkdtempSync(join(tmpdir(), 'reminder-ledger-test-'));
+  const postgres = await startPostgres({ directory, fresh: true });
+  const api = await startDataApi({
+    postgres,
+    accounts: [{ secretArn, user: postgres.user, password: postgres.password }],
+  });
+  process.env.AWS_ENDPOINT_URL_RDS_DATA = api.endpoint;
+  process.env.AWS_REGION = 'us-east-1';
+  process.env.AWS_ACCESS_KEY_ID = 'test';
+  process.env.AWS_SECRET_ACCESS_KEY = 'test';
+  const settings = settingsOf(stage);
+  const open = (database: string, use: Settings = settings, tries?: number) =>
+    new DataApi({
+      resourceArn: api.resourceArn,
+      secretArn,
+      database,
+      settings: use,
+      ...(tries === undefined ? {} : { tries }),
+    });
+  await postgres.createDatabase('ledger');
+  await migrateSchema(open('ledger'), migrationFiles(), settings);
+  const pool = new pg.Pool({ connectionString: postgres.url('ledger'), max: 10 });
+  pool.on('error', () => undefined);
+  return {
+    postgres,
+    api,
+    settings,
+    database: open('ledger'),
+    ledger: new PostgresLedger(open('ledger')),
+    /** Another client of the same ledger. */
+    openLedger: (use: Settings = settings) => new PostgresLedger(open('ledger', use)),
+    openDatabase: open,
+    pool,
+    async sql<Row extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<Row[]> {
+      return (await pool.query(text, values)).rows as Row[];
+    },
+    /** Registers a destination that is active unless told otherwise. */
+    async destination(name: string, more: { contract?: string; state?: string; url?: string; policy?: object } = {}) {
+      const id = uuid();
+      const { contract = 'honours-key', state = 'active', url = `https://${name}.example/hook`, policy = {} } = more;
+      await pool.query(
+        `INSERT INTO destination (destination_id, name, url, owner, contract, state, state_since, policy, created_at)
+         VALUES ($1, $2, $3, 'test', $4, $5, now(), $6, now())`,
+        [id, name, url, contract, state, policy],
+      );
+      return id;
+    },
+    async stop() {
+      await pool.end();
+      await api.close();
+      await postgres.stop();
+      rmSync(directory, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A reminder that is due `dueInSeconds` from now, negative for overdue. */
+export function newReminder(destination: string, dueInSeconds: number, more: Partial<NewReminder> = {}): NewReminder {
+  const deliveryId = uuid();
+  return {
+    deliveryId,
+    key: `key-${deliveryId}`,
+    destination,
+    userId: 'user-1',
+    dueAt: new Date(Date.now() + dueInSeconds * 1000).toISOString(),
+    expiresAt: null,
+    payload: '{"text":"pay your bill"}',
+    ...more,
+  };
+}
