@@ -72,10 +72,9 @@ test('names that do not fit and versions that stand twice are refused', () => {
   ).toThrow(/same version/);
 });
 
-test('sessions have the time limits of the stage', async () => {
-  const rows = await ledger.database.execute(
-    'look',
-    `SELECT current_setting('statement_timeout'), current_setting('lock_timeout')`,
+test('sessions that begin after it have the time limits of the stage', async () => {
+  const [limits] = await ledger.sql(
+    `SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock`,
   );
-  expect(rows).toEqual([['3s', '1s']]);
+  expect(limits).toEqual({ statement: '3s', lock: '1s' });
 });
