@@ -1,0 +1,10 @@
+// The CDK app: one stack, the same with the CDK command line and without it.
+import { readFileSync } from 'node:fs';
+import { App } from 'aws-cdk-lib';
+import { ReminderLedgerStack } from '../lib/stack/reminder-ledger-stack.ts';
+
+// Without the command line nobody hands an app its cdk.json, and it would synthesize under other feature flags.
+const { context } = JSON.parse(readFileSync(new URL('../cdk.json', import.meta.url), 'utf8'));
+const app = new App({ context });
+new ReminderLedgerStack(app, 'ReminderLedger');
+app.synth();
