@@ -1,4 +1,5 @@
 // Turns the Data API's `:name` parameters into PostgreSQL's `$1`, leaving literals, comments and casts alone.
+import { ServiceError } from './http-service.ts';
 
 /** A value as the Data API's Field union carries it. */
 export interface Field {
@@ -28,16 +29,11 @@ const hintTypes = {
 
 /** What is skipped as it stands: quoted text, dollar quotes, comments, casts; then a parameter. */
 const token =
-  /'(?:[^']|'')*'|"(?:[^"]|"")*"|(\$[A-Za-z_0-9]*\$)[\s\S]*?\1|--[^\n]*|\/\*[\s\S]*?\*\/|::|:([A-Za-z_][A-Za-z_0-9]*)/g;
-
-/** A parameter that the SQL names was not given, or has a kind the Data API does not take. */
-export class ParameterError extends Error {
-  override readonly name = 'BadRequestException';
-}
+  /\b[eE]'(?:[^'\\]|\\.|'')*'|'(?:[^']|'')*'|"(?:[^"]|"")*"|(\$[A-Za-z_0-9]*\$)[\s\S]*?\1|--[^\n]*|\/\*[\s\S]*?\*\/|::|:([A-Za-z_][A-Za-z_0-9]*)/g;
 
 /**
  * SQL and values for the extended protocol.
- * @throws {ParameterError} for a missing parameter or an array, which the Data API does not support
+ * @throws {ServiceError} `BadRequestException` for a missing parameter or an array, which the Data API does not support
  */
 export function bindParameters(sql: string, parameters: readonly Parameter[]): { text: string; values: unknown[] } {
   const given = new Map(parameters.map((parameter) => [parameter.name, parameter]));
@@ -46,7 +42,7 @@ export function bindParameters(sql: string, parameters: readonly Parameter[]): {
   const text = sql.replace(token, (found: string, _tag: string | undefined, name: string | undefined) => {
     if (name === undefined) return found;
     const parameter = given.get(name);
-    if (parameter === undefined) throw new ParameterError(`Cannot find parameter: ${name}`);
+    if (parameter === undefined) throw new ServiceError('BadRequestException', 400, `Cannot find parameter: ${name}`);
     let place = places.get(name);
     if (place === undefined) {
       values.push(boundValue(parameter));
@@ -60,7 +56,9 @@ export function bindParameters(sql: string, parameters: readonly Parameter[]): {
 
 function boundValue({ name, value }: Parameter): unknown {
   if (value === undefined || value.isNull) return null;
-  if (value.arrayValue !== undefined) throw new ParameterError(`Array parameters are not supported: ${name}`);
+  if (value.arrayValue !== undefined) {
+    throw new ServiceError('BadRequestException', 400, `Array parameters are not supported: ${name}`);
+  }
   if (value.blobValue !== undefined) return Buffer.from(value.blobValue, 'base64');
   return value.stringValue ?? value.longValue ?? value.doubleValue ?? value.booleanValue ?? null;
 }
