@@ -42,7 +42,8 @@ export async function buildFunctions(root: string): Promise<Record<string, Bundl
       // undici and other CommonJS packages call require for Node's own modules.
       banner: { js: "import { createRequire } from 'node:module'; const require = createRequire(import.meta.url);" },
       legalComments: 'none',
-      logLevel: 'error',
+      // What is wrong is in the error it throws.
+      logLevel: 'silent',
     });
     const migrations = join(fresh, 'migrate', 'migrations');
     await mkdir(migrations);

@@ -1,0 +1,166 @@
+// Who may do what: every action on every resource, as one literal table.
+import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Code, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
+import { describe, expect, test } from 'vitest';
+import { ReminderLedgerStack } from '../../lib/stack/reminder-ledger-stack.ts';
+import { flagSets, newApp, type Synthesized, synthesized } from './synthesized.ts';
+
+interface Statement {
+  readonly Effect: string;
+  readonly Action: string | string[];
+  readonly Resource: unknown;
+}
+
+const database = 'arn:<AWS::Partition>:rds:<AWS::Region>:<AWS::AccountId>:cluster:Ledger/Database/Cluster';
+const login = 'Ledger/Database/Cluster.MasterUserSecret.SecretArn';
+
+const permissions: Record<string, string[]> = {
+  'Ledger/Schedule/Role': [
+    'logs:CreateLogStream on Ledger/Schedule/Log.Arn',
+    'logs:PutLogEvents on Ledger/Schedule/Log.Arn',
+    `rds-data:ExecuteStatement on ${database}`,
+    `secretsmanager:GetSecretValue on ${login}`,
+    'sqs:SendMessage on Ledger/Queue/Invitations.Arn',
+  ],
+  'Ledger/Claim/Role': [
+    'events:PutEvents on Ledger/Lifecycle/Bus.Arn',
+    'logs:CreateLogStream on Ledger/Claim/Log.Arn',
+    'logs:PutLogEvents on Ledger/Claim/Log.Arn',
+    `rds-data:ExecuteStatement on ${database}`,
+    `secretsmanager:GetSecretValue on ${login}`,
+    'sqs:SendMessage on Ledger/Queue/Invitations.Arn',
+  ],
+  'Ledger/WebhookSender/Role': [
+    'logs:CreateLogStream on Ledger/WebhookSender/Log.Arn',
+    'logs:PutLogEvents on Ledger/WebhookSender/Log.Arn',
+    `rds-data:ExecuteStatement on ${database}`,
+    `secretsmanager:GetSecretValue on ${login}`,
+    'secretsmanager:GetSecretValue on Ledger/Signing/Secret',
+    'sqs:DeleteMessage on Ledger/Queue/Invitations.Arn',
+    'sqs:GetQueueAttributes on Ledger/Queue/Invitations.Arn',
+    'sqs:ReceiveMessage on Ledger/Queue/Invitations.Arn',
+  ],
+  'Ledger/Migrate/Role': [
+    'logs:CreateLogStream on Ledger/Migrate/Log.Arn',
+    'logs:PutLogEvents on Ledger/Migrate/Log.Arn',
+    `rds-data:BeginTransaction on ${database}`,
+    `rds-data:CommitTransaction on ${database}`,
+    `rds-data:ExecuteStatement on ${database}`,
+    `rds-data:RollbackTransaction on ${database}`,
+    `secretsmanager:GetSecretValue on ${login}`,
+  ],
+  'Ledger/Minute/Role': [
+    'lambda:InvokeFunction on Ledger/Claim/Function/Aliastick',
+    'sqs:SendMessage on Ledger/Minute/LostTicks.Arn',
+  ],
+  // CDK's own, which invokes the migration during a deployment.
+  'AWSCDK.TriggerCustomResourceProviderCustomResourceProvider/Role': [
+    'lambda:InvokeFunction on Ledger/Migrate/Function.Arn:*',
+    'policy arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole',
+  ],
+};
+
+/** All that each role may do, one line an action and resource. Fails on a Deny, a condition or a negation. */
+function permissionsOf({ resources, text }: Synthesized): Record<string, string[]> {
+  const lines = ({ Effect, Action, Resource, ...more }: Statement): string[] => {
+    expect({ Effect, ...more }).toEqual({ Effect: 'Allow' });
+    return [Action].flat().flatMap((action) => [Resource].flat().map((resource) => `${action} on ${text(resource)}`));
+  };
+  const found: Record<string, string[]> = {};
+  for (const [path, { Type, Properties }] of resources) {
+    if (Type === 'AWS::IAM::Role') {
+      const { ManagedPolicyArns = [], Policies = [] } = Properties as {
+        ManagedPolicyArns?: unknown[];
+        Policies?: { PolicyDocument: { Statement: Statement[] } }[];
+      };
+      found[path] ??= [];
+      found[path].push(...ManagedPolicyArns.map((policy) => `policy ${text(policy)}`));
+      for (const { PolicyDocument } of Policies) found[path].push(...PolicyDocument.Statement.flatMap(lines));
+    }
+    if (Type === 'AWS::IAM::Policy') {
+      const { Roles, PolicyDocument } = Properties as { Roles: unknown[]; PolicyDocument: { Statement: Statement[] } };
+      for (const role of Roles.map(text)) {
+        found[role] ??= [];
+        found[role].push(...PolicyDocument.Statement.flatMap(lines));
+      }
+    }
+  }
+  return Object.fromEntries(Object.entries(found).map(([role, can]) => [role, can.toSorted()]));
+}
+
+describe.each(flagSets)('under %s', (_name, flags) => {
+  test('each role may do exactly what the table says', () => {
+    expect(permissionsOf(synthesized(new ReminderLedgerStack(newApp(flags), 'ReminderLedger')))).toEqual(
+      Object.fromEntries(Object.entries(permissions).map(([role, can]) => [role, can.toSorted()])),
+    );
+  });
+});
+
+test('only EventBridge Scheduler, for this schedule group of this account, may take the tick’s role', () => {
+  const { properties, text } = synthesized();
+  const { Statement: trust } = properties<{
+    AssumeRolePolicyDocument: { Statement: { Principal: object; Condition: { StringEquals: object } }[] };
+  }>('Ledger/Minute/Role').AssumeRolePolicyDocument;
+  expect(trust).toHaveLength(1);
+  expect(trust[0]?.Principal).toEqual({ Service: 'scheduler.amazonaws.com' });
+  const conditions = Object.entries(trust[0]?.Condition.StringEquals ?? {});
+  expect(Object.fromEntries(conditions.map(([key, value]) => [key, text(value)]))).toEqual({
+    'aws:SourceAccount': '<AWS::AccountId>',
+    'aws:SourceArn': 'Ledger/Minute/Group.Arn',
+  });
+});
+
+describe('a product', () => {
+  const shop = () => {
+    const stack = new ReminderLedgerStack(newApp(), 'ReminderLedger');
+    const lambda = (id: string) =>
+      new LambdaFunction(stack, id, {
+        runtime: Runtime.NODEJS_24_X,
+        handler: 'index.handler',
+        code: Code.fromInline('exports.handler = async () => {};'),
+      });
+    return { stack, lambda };
+  };
+
+  test('gets an alias of its own, may invoke that alone, and finds it in a variable named after it', () => {
+    const { stack, lambda } = shop();
+    const checkout = lambda('Checkout');
+    stack.ledger.grantSchedule(checkout, 'orders');
+    stack.ledger.grantSchedule(checkout, 'gift-cards');
+    stack.ledger.grantSchedule(lambda('Returns'), 'orders');
+    const shopping = synthesized(stack);
+    const { properties, text } = shopping;
+    const can = permissionsOf(shopping);
+    expect(can['Checkout/ServiceRole']?.filter((line) => !line.startsWith('policy'))).toEqual([
+      'lambda:InvokeFunction on Ledger/Schedule/Function/Aliasgift-cards',
+      'lambda:InvokeFunction on Ledger/Schedule/Function/Aliasorders',
+    ]);
+    expect(can['Returns/ServiceRole']?.filter((line) => !line.startsWith('policy'))).toEqual([
+      'lambda:InvokeFunction on Ledger/Schedule/Function/Aliasorders',
+    ]);
+    const { Variables } = properties<{ Environment: { Variables: object } }>('Checkout').Environment;
+    expect(Object.fromEntries(Object.entries(Variables).map(([name, value]) => [name, text(value)]))).toEqual({
+      REMINDER_SCHEDULE_FUNCTION_GIFT_CARDS: 'Ledger/Schedule/Function/Aliasgift-cards',
+      REMINDER_SCHEDULE_FUNCTION_ORDERS: 'Ledger/Schedule/Function/Aliasorders',
+    });
+    expect(properties('Ledger/Schedule/Function/Aliasorders')).toMatchObject({ Name: 'orders' });
+  });
+
+  test('may be a role, which has no variables', () => {
+    const { stack } = shop();
+    const batch = new Role(stack, 'Batch', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') });
+    stack.ledger.grantSchedule(batch, 'reports');
+    expect(permissionsOf(synthesized(stack)).Batch).toEqual([
+      'lambda:InvokeFunction on Ledger/Schedule/Function/Aliasreports',
+    ]);
+  });
+
+  test('has a name that can be an alias, and not that of callers without one', () => {
+    const { stack } = shop();
+    const role = new Role(stack, 'Batch', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') });
+    for (const product of ['', 'Orders', '1st', 'gift_cards', 'default', 'a'.repeat(64)]) {
+      const refusal = `product: got ${JSON.stringify(product)}; use 1 to 63`;
+      expect(() => stack.ledger.grantSchedule(role, product)).toThrow(refusal);
+    }
+  });
+});
