@@ -1,0 +1,26 @@
+// count-states: how many reminders are in each state, and since when the oldest is.
+import type { DeliveryState } from '../../core/delivery-states.ts';
+import type { Statement } from '../statement.ts';
+
+export interface StateCountRow {
+  readonly answer: 'state';
+  readonly state: DeliveryState;
+  readonly count: number;
+  readonly oldest_since: string;
+  /** Rows of this state that are due and not sent; null where none is waiting. */
+  readonly oldest_due: string | null;
+}
+
+/** Reads the whole table: for people at a terminal, not for each minute. */
+export const countStates: Statement<Record<string, never>, StateCountRow> = {
+  name: 'count-states',
+  text: `
+SELECT CAST(json_build_object(
+  'answer', 'state', 'state', r.state, 'count', count(*), 'oldest_since', min(r.state_since),
+  'oldest_due', min(r.next_attempt_at) FILTER (WHERE r.wake_at IS NOT NULL AND r.next_attempt_at <= now())) AS text
+) AS answer
+FROM reminder_delivery r
+GROUP BY r.state
+ORDER BY r.state`,
+  parameters: () => ({}),
+};

@@ -1,0 +1,105 @@
+// show-evidence: everything the ledger knows of one reminder, in the order in which it happened.
+import type { ReminderName } from '../../core/ports.ts';
+import type { Statement } from '../statement.ts';
+
+export type EvidenceRow =
+  | {
+      readonly answer: 'reminder';
+      readonly at: string;
+      readonly delivery_id: string;
+      readonly key: string;
+      readonly producer: string;
+      readonly destination: string;
+      readonly destination_state: string;
+      readonly state: string;
+      readonly state_since: string;
+      readonly version: number;
+      readonly due_at: string;
+      readonly next_attempt_at: string;
+      readonly expires_at: string | null;
+      readonly wake_at: string | null;
+      readonly parked: boolean;
+      readonly attempts: number;
+      readonly failures: number;
+      readonly lease_until: string | null;
+      readonly hold_reason: string | null;
+      readonly cancel_requested_at: string | null;
+      readonly last_error: string | null;
+      readonly delivered_at: string | null;
+      readonly payload_sha256: string;
+      readonly now: string;
+    }
+  | {
+      readonly answer: 'handoff';
+      readonly at: string;
+      readonly message_id: string;
+      readonly queue: string;
+      readonly visible_from: string;
+    }
+  | {
+      readonly answer: 'attempt';
+      readonly at: string;
+      readonly attempt_no: number;
+      readonly version: number;
+      readonly host: string;
+      readonly lease_until: string;
+      readonly function_version: string;
+      readonly request_id: string;
+      readonly log_stream: string;
+    }
+  | {
+      readonly answer: 'outcome';
+      readonly at: string;
+      readonly attempt_no: number;
+      readonly recorded_by: string;
+      readonly outcome: string;
+      readonly phase: string | null;
+      readonly status: number | null;
+      readonly error_class: string | null;
+      readonly latency_ms: number | null;
+      readonly moved_to: string | null;
+    };
+
+/** For operators: not bound to a producer. No row: no such reminder. */
+export const showEvidence: Statement<ReminderName, EvidenceRow> = {
+  name: 'show-evidence',
+  text: `
+WITH found AS MATERIALIZED (
+  SELECT r.* FROM reminder_delivery r
+  WHERE r.delivery_id = CAST(:delivery_id AS uuid) OR r.idempotency_key = CAST(:key AS text)
+)
+SELECT CAST(line.answer AS text) AS answer
+FROM (
+  SELECT f.created_at AS at, 0 AS place, json_build_object(
+    'answer', 'reminder', 'at', f.created_at, 'delivery_id', f.delivery_id, 'key', f.idempotency_key,
+    'producer', f.producer, 'destination', d.name, 'destination_state', d.state, 'state', f.state,
+    'state_since', f.state_since, 'version', f.version, 'due_at', f.due_at, 'next_attempt_at', f.next_attempt_at,
+    'expires_at', f.expires_at, 'wake_at', CASE WHEN isfinite(f.wake_at) THEN f.wake_at END, 'parked', f.parked,
+    'attempts', f.attempt_no, 'failures', f.failures, 'lease_until', f.lease_until, 'hold_reason', f.hold_reason,
+    'cancel_requested_at', f.cancel_requested_at, 'last_error', f.last_error, 'delivered_at', f.delivered_at,
+    'payload_sha256', encode(f.payload_sha256, 'hex'), 'now', now()) AS answer
+  FROM found f JOIN destination d ON d.destination_id = f.destination_id
+  UNION ALL
+  SELECT h.recorded_at, 1, json_build_object(
+    'answer', 'handoff', 'at', h.recorded_at, 'message_id', h.message_id, 'queue', h.queue,
+    'visible_from', h.visible_from)
+  FROM handoff h JOIN found f ON f.delivery_id = h.delivery_id
+  UNION ALL
+  SELECT a.started_at, 2, json_build_object(
+    'answer', 'attempt', 'at', a.started_at, 'attempt_no', a.attempt_no, 'version', a.version,
+    'host', a.destination_host, 'lease_until', a.lease_until, 'function_version', a.function_version,
+    'request_id', a.request_id, 'log_stream', a.log_stream)
+  FROM delivery_attempt a JOIN found f ON f.delivery_id = a.delivery_id
+  UNION ALL
+  SELECT o.recorded_at, 3, json_build_object(
+    'answer', 'outcome', 'at', o.recorded_at, 'attempt_no', o.attempt_no, 'recorded_by', o.recorded_by,
+    'outcome', o.outcome, 'phase', o.phase, 'status', o.status, 'error_class', o.error_class,
+    'latency_ms', o.latency_ms, 'moved_to', o.moved_to)
+  FROM attempt_outcome o JOIN found f ON f.delivery_id = o.delivery_id
+) AS line
+ORDER BY line.at, line.place`,
+  parameters: (name) => ({
+    delivery_id: 'deliveryId' in name ? name.deliveryId : null,
+    key: 'key' in name ? name.key : null,
+  }),
+};
