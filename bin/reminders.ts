@@ -1,0 +1,247 @@
+// The command line of product developers and operators: `reminders schedule|cancel|reschedule|show|status|destination`.
+import { readFileSync } from 'node:fs';
+import { Command, CommanderError, Option } from 'commander';
+import { v7 as uuid } from 'uuid';
+import type { CommandAnswer } from '../lambdas/schedule/contract.ts';
+import { addDestination, type DestinationContract } from '../lambdas/store/statements/add-destination.ts';
+import { countStates } from '../lambdas/store/statements/count-states.ts';
+import { type DestinationRow, listDestinations } from '../lambdas/store/statements/list-destinations.ts';
+import { showEvidence } from '../lambdas/store/statements/show-evidence.ts';
+import { checkWebhookUrl, WebhookUrlError } from '../lambdas/webhook/address-wall.ts';
+import { LedgerTarget, type TargetOptions, UsageError } from './ledger-target.ts';
+import { answerText, destinationsTable, evidenceText, statesTable } from './reminders-text.ts';
+
+/** 0: done. 1: the ledger answered, and not with what was asked for. 2: the command was not understood. 3: it failed. */
+const exitCodes = { done: 0, refused: 1, usage: 2, failed: 3 } as const;
+
+const wished: readonly CommandAnswer['answer'][] = [
+  'scheduled',
+  'duplicate',
+  'cancelled',
+  'rescheduled',
+  'unchanged',
+  'found',
+];
+
+interface Common extends TargetOptions {
+  readonly json?: boolean;
+  readonly product?: string;
+}
+
+interface NamedOptions extends Common {
+  readonly key?: string;
+}
+
+function print(options: Common, value: unknown, text: string): void {
+  console.log(options.json ? JSON.stringify(value, null, 2) : text);
+}
+
+/** `2026-12-24T18:00:00+01:00` as it is; `+90s`, `+5m`, `+2h`, `+40d` from now. */
+function instant(field: string): (text: string) => string {
+  return (text) => {
+    const [, amount, unit] = /^\+(\d+)([smhd])$/.exec(text) ?? [];
+    if (amount === undefined) return text;
+    const seconds = { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
+    const at = new Date(Date.now() + Number(amount) * seconds * 1000);
+    if (Number.isNaN(at.getTime())) throw new UsageError(`${field}: got ${text}, which is out of range`);
+    return at.toISOString();
+  };
+}
+
+/** Exactly one way to name a reminder. */
+function nameOf(id: string | undefined, { key }: NamedOptions): { deliveryId: string } | { key: string } {
+  if (id !== undefined && key === undefined) {
+    if (!/^[0-9a-f-]{36}$/i.test(id))
+      throw new UsageError(`ID: got ${JSON.stringify(id)}; give a delivery id, or --key KEY`);
+    return { deliveryId: id };
+  }
+  if (id === undefined && key !== undefined) return { key };
+  throw new UsageError('give either the ID of a reminder or --key KEY');
+}
+
+async function answered(options: Common, request: Parameters<LedgerTarget['command']>[0]): Promise<void> {
+  const target = await LedgerTarget.find(options);
+  const answer = await target.command(request, options.product);
+  print(options, answer, answerText(answer));
+  process.exitCode = wished.includes(answer.answer) ? exitCodes.done : exitCodes.refused;
+}
+
+const program = new Command('reminders')
+  .description('Schedule, cancel and look at reminders: on local AWS by default, on a deployed stack with --stack.')
+  .option('--stack <name>', 'the CloudFormation stack to talk to (default: local AWS)')
+  .option('--local <directory>', 'the directory of a running local AWS')
+  .option('--json', 'print JSON')
+  .exitOverride()
+  .configureHelp({ showGlobalOptions: true })
+  .addHelpText('after', '\nExit codes: 0 done, 1 answered otherwise, 2 not understood, 3 failed.');
+
+const product = new Option('--product <name>', 'the product to speak for (default: the producer "default")');
+
+program
+  .command('schedule')
+  .description('put a reminder into the calendar')
+  .requiredOption('--key <key>', 'its idempotency key, which the receiver sees')
+  .requiredOption('--destination <name>', 'a registered destination')
+  .requiredOption('--due <instant>', 'RFC 3339 with an offset, or +90s, +5m, +2h, +40d', instant('--due'))
+  .requiredOption('--user <id>', 'whom it is for')
+  .addOption(new Option('--payload <json>', 'what to send, as JSON').conflicts(['payloadText', 'payloadFile']))
+  .addOption(new Option('--payload-text <text>', 'what to send, exactly').conflicts('payloadFile'))
+  .option('--payload-file <file>', 'a file with what to send, exactly')
+  .option('--expires <instant>', 'from when on it must not be sent any more', instant('--expires'))
+  .addOption(product)
+  .action(async (_, command: Command) => {
+    const options = command.optsWithGlobals();
+    await answered(options as Common, {
+      verb: 'schedule',
+      key: options.key,
+      destination: options.destination,
+      dueAt: options.due,
+      userId: options.user,
+      ...payloadOf(options),
+      ...(options.expires === undefined ? {} : { expiresAt: options.expires }),
+    });
+  });
+
+function payloadOf(options: { payload?: string; payloadText?: string; payloadFile?: string }) {
+  if (options.payloadFile !== undefined) return { payloadText: readFileSync(options.payloadFile, 'utf8') };
+  if (options.payloadText !== undefined) return { payloadText: options.payloadText };
+  if (options.payload === undefined)
+    throw new UsageError('give --payload JSON, --payload-text TEXT or --payload-file FILE');
+  try {
+    JSON.parse(options.payload);
+  } catch {
+    throw new UsageError(
+      `--payload: got ${JSON.stringify(options.payload)}, which is no JSON; quote it, or use --payload-text`,
+    );
+  }
+  // As text: parsing would lose long numbers.
+  return { payloadText: options.payload };
+}
+
+program
+  .command('cancel')
+  .description('call a reminder off')
+  .argument('[id]', 'its delivery id')
+  .option('--key <key>', 'its idempotency key')
+  .addOption(product)
+  .action(async (id: string | undefined, _, command: Command) => {
+    const options: NamedOptions = command.optsWithGlobals();
+    await answered(options, { verb: 'cancel', ...nameOf(id, options) });
+  });
+
+program
+  .command('reschedule')
+  .description('give a reminder another due time')
+  .argument('[id]', 'its delivery id')
+  .option('--key <key>', 'its idempotency key')
+  .requiredOption('--due <instant>', 'RFC 3339 with an offset, or +90s, +5m, +2h, +40d', instant('--due'))
+  .option('--expires <instant>', 'a new expiry, or "never"', instant('--expires'))
+  .option('--expected-version <number>', 'refuse when it has another version', Number)
+  .addOption(product)
+  .action(async (id: string | undefined, _, command: Command) => {
+    const options = command.optsWithGlobals();
+    await answered(options as Common, {
+      verb: 'reschedule',
+      ...nameOf(id, options),
+      dueAt: options.due,
+      ...(options.expires === undefined ? {} : { expiresAt: options.expires === 'never' ? null : options.expires }),
+      ...(options.expectedVersion === undefined ? {} : { expectedVersion: options.expectedVersion }),
+    });
+  });
+
+program
+  .command('show')
+  .description('what happened to a reminder, and what happens next')
+  .argument('[id]', 'its delivery id')
+  .option('--key <key>', 'its idempotency key')
+  .action(async (id: string | undefined, _, command: Command) => {
+    const options: NamedOptions = command.optsWithGlobals();
+    const { database } = await LedgerTarget.find(options);
+    const evidence = await database.run(showEvidence, nameOf(id, options));
+    print(options, evidence, evidenceText(evidence));
+    if (evidence.length === 0) process.exitCode = exitCodes.refused;
+  });
+
+program
+  .command('status')
+  .description('how many reminders are in each state, and since when')
+  .action(async (_, command: Command) => {
+    const options: Common = command.optsWithGlobals();
+    const { database } = await LedgerTarget.find(options);
+    const states = await database.run(countStates, {});
+    print(options, states, statesTable(states));
+  });
+
+const destination = program.command('destination').description('where reminders may go');
+
+destination
+  .command('add')
+  .description('register a destination and print the secret that its receiver verifies signatures with')
+  .argument('<name>', 'a-z, 0-9, dot, dash and underscore')
+  .argument('<url>', 'an https URL')
+  .requiredOption('--owner <team>', 'who answers for it')
+  .addOption(
+    new Option('--contract <contract>', 'what the receiver promises about a repeated key')
+      .choices(['honours-key', 'status-lookup', 'none'])
+      .default('honours-key'),
+  )
+  .option('--deadline <ms>', "how long one attempt may take, 100 to 10000 ms (default: the stage's)", Number)
+  .action(async (name: string, url: string, _, command: Command) => {
+    const options: Common & { owner: string; contract: DestinationContract; deadline?: number } =
+      command.optsWithGlobals();
+    if (!/^[a-z0-9][a-z0-9._-]{0,62}$/.test(name)) {
+      throw new UsageError(`NAME: got ${JSON.stringify(name)}; use 1 to 63 of a-z, 0-9, dot, dash and underscore`);
+    }
+    const deadline = options.deadline ?? null;
+    if (deadline !== null && !(Number.isInteger(deadline) && deadline >= 100 && deadline <= 10_000)) {
+      throw new UsageError(`--deadline: got ${deadline}; give 100 to 10000 milliseconds`);
+    }
+    const target = await LedgerTarget.find(options);
+    const [row] = await target.database.run(addDestination, {
+      destinationId: uuid(),
+      name,
+      url: checkWebhookUrl(url, target.trusted).href,
+      owner: options.owner,
+      contract: options.contract,
+      deadlineMs: deadline,
+    });
+    if (row?.answer === 'conflict' || row === undefined || row.answer === null) {
+      print(options, row, `${name} is registered with another URL, owner, contract or deadline; choose another name`);
+      process.exitCode = exitCodes.refused;
+      return;
+    }
+    const signingSecret = await target.signingSecret(name);
+    print(
+      options,
+      { ...row, signingSecret },
+      `${name}: ${row.answer}\nsigning secret for its receiver: ${signingSecret}`,
+    );
+  });
+
+destination
+  .command('list')
+  .description('all destinations')
+  .action(async (_, command: Command) => {
+    const options: Common = command.optsWithGlobals();
+    const { database } = await LedgerTarget.find(options);
+    const pageSize = 500;
+    const all: DestinationRow[] = [];
+    for (let page: DestinationRow[] = []; all.length === 0 || page.length === pageSize; all.push(...page)) {
+      page = await database.run(listDestinations, { after: all.at(-1)?.name ?? '', limit: pageSize });
+      if (page.length === 0) break;
+    }
+    print(options, all, destinationsTable(all));
+  });
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  if (error instanceof CommanderError) {
+    // Commander has printed what is wrong; help and version are no errors.
+    process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
+  } else {
+    const usage = error instanceof UsageError || error instanceof WebhookUrlError;
+    console.error(`reminders: ${error instanceof Error ? error.message : String(error)}`);
+    process.exitCode = usage ? exitCodes.usage : exitCodes.failed;
+  }
+}
