@@ -1,0 +1,56 @@
+// Runs local AWS until it is stopped, and says where everything listens.
+import { execFileSync } from 'node:child_process';
+import { existsSync } from 'node:fs';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { Command, Option } from 'commander';
+import { knownStages, type Stage } from '../lambdas/core/settings.ts';
+import { startLocalAws } from '../lib/local/local-aws.ts';
+import { startReceiver } from '../lib/local/receiver.ts';
+import { testAuthority } from '../lib/local/test-authority.ts';
+import { localDirectory } from './ledger-target.ts';
+
+const options: { fresh?: boolean; stage: Stage; directory: string } = new Command('npm start --')
+  .description('Local AWS: the bundles that deploy, on real PostgreSQL, until it is stopped.')
+  .option('--fresh', 'begin with an empty ledger')
+  .addOption(new Option('--stage <stage>', 'whose numbers to run with').choices(knownStages).default('production'))
+  .option('--directory <directory>', 'where data and logs lie', localDirectory)
+  .parse()
+  .opts();
+
+if (!existsSync(new URL('../dist/functions', import.meta.url))) {
+  execFileSync(process.execPath, [fileURLToPath(new URL('build.ts', import.meta.url))], { stdio: 'inherit' });
+}
+const authority = await testAuthority({ directory: join(options.directory, 'test-authority') });
+const aws = await startLocalAws({
+  stage: options.stage,
+  directory: options.directory,
+  fresh: options.fresh ?? false,
+  caFile: authority.caFile,
+});
+const receiver = await startReceiver({ authority });
+receiver.on('request', ({ path, webhookId, idempotencyKey }) =>
+  console.log(`${new Date().toISOString()}  received ${webhookId} under key ${idempotencyKey} at ${path}`),
+);
+
+console.log(`Local AWS runs at stage ${options.stage}: a tick each ${aws.settings.tickSeconds} s. Ctrl-C stops it.`);
+for (const [name, endpoint] of Object.entries(aws.environment)) {
+  if (name.startsWith('AWS_ENDPOINT_URL_')) console.log(`  ${name}=${endpoint}`);
+}
+console.log(`  PostgreSQL ${aws.databaseUrl}`);
+console.log(`  logs of the functions in ${join(options.directory, 'logs')}`);
+console.log(`  a receiver of webhooks at ${receiver.url('/ok')} (/fail/2: fails twice; /status/410; /hang; ...)`);
+console.log('  WEBHOOK_TRUSTED_CIDRS is set: the sender may dial this machine. A deployed stack never sets it.');
+console.log(`
+In another terminal:
+  npm run reminders -- destination add partner ${receiver.url('/ok')} --owner me
+  npm run reminders -- schedule --key first --destination partner --due +10s --user me --payload '{"hello":"world"}'
+  npm run reminders -- show --key first`);
+
+for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+  process.once(signal, async () => {
+    await receiver.close();
+    await aws.stop();
+    process.exit(0);
+  });
+}

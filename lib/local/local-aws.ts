@@ -1,0 +1,223 @@
+// Local AWS: all the services together, running the very bundles that deploy.
+import { randomBytes } from 'node:crypto';
+import { existsSync } from 'node:fs';
+import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { claimFunction } from '../../lambdas/claim/contract.ts';
+import type { EnvironmentName, FunctionContract } from '../../lambdas/core/function-contract.ts';
+import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
+import { migrateFunction } from '../../lambdas/migrate/contract.ts';
+import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
+import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
+import { accountId, arn, region } from './addresses.ts';
+import { type DataApi, startDataApi } from './data-api.ts';
+import { type EventBus, startEventBus } from './event-bus.ts';
+import { type EventSourceMapping, startEventSourceMapping } from './event-source-mapping.ts';
+import { startLambdaApi } from './lambda-api.ts';
+import type { HostedFunction } from './lambda-environment.ts';
+import { type LambdaHost, startLambdaHost } from './lambda-host.ts';
+import { type Postgres, startPostgres } from './postgres.ts';
+import { type Queue, startQueue } from './queue.ts';
+import { type Scheduler, startScheduler } from './scheduler.ts';
+import { startSecrets } from './secrets.ts';
+
+export interface LocalAwsOptions {
+  readonly stage: Stage;
+  /** Where data, logs and `endpoints.json` lie. */
+  readonly directory: string;
+  /** Begin with an empty ledger. */
+  readonly fresh: boolean;
+  /** What `npm run build` made. @default dist/functions of this checkout */
+  readonly functionsDirectory?: string;
+  /** The scheduler's ticks: the same seed, the same instants. @default 1 */
+  readonly schedulerSeed?: number;
+  /** One tick in so many is lost. @default 0, none */
+  readonly tickLossOneIn?: number;
+  /** Ranges that the sender may dial although they are not public. @default the loopback */
+  readonly trustedCidrs?: string;
+  /** A certificate authority, PEM, that the sender trusts beside the public ones. @default none */
+  readonly caFile?: string;
+}
+
+/** What runs, and every handle a person or a test needs. */
+export interface LocalAws {
+  readonly settings: Settings;
+  /** Environment variables that point an AWS SDK here. */
+  readonly environment: Readonly<Record<string, string>>;
+  /** The same names as the deployed stack's outputs. */
+  readonly outputs: Readonly<Record<string, string>>;
+  readonly postgres: Postgres;
+  /** A connection string of the ledger's database, as superuser. */
+  readonly databaseUrl: string;
+  readonly dataApi: DataApi;
+  readonly queue: Queue;
+  readonly bus: EventBus;
+  readonly host: LambdaHost;
+  readonly scheduler: Scheduler;
+  readonly eventSource: EventSourceMapping;
+  /** Invokes a function and reads its answer. @throws {Error} when the function failed */
+  invoke(name: FunctionContract['name'], request: unknown, qualifier?: string): Promise<unknown>;
+  stop(): Promise<void>;
+}
+
+const databaseName = 'ledger';
+const ownerSecretArn = arn('secretsmanager', 'secret:database-owner');
+const signingSecretArn = arn('secretsmanager', 'secret:signing');
+
+/** How many environments of a function may run at once. A claim never overlaps itself by much: a tick ends within its period. */
+const concurrency: Readonly<Record<FunctionContract['name'], (settings: Settings) => number>> = {
+  schedule: () => 4,
+  claim: () => 2,
+  'webhook-sender': ({ senderConcurrency }) => senderConcurrency,
+  migrate: () => 1,
+};
+
+/**
+ * Starts everything, in the order a deployment has: database, schema, then schedule and event source.
+ * @throws {Error} when the bundles are missing, another local AWS runs on the directory, or a migration fails
+ */
+export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws> {
+  const settings = settingsOf(options.stage);
+  const directory = resolve(options.directory);
+  const functions = options.functionsDirectory ?? fileURLToPath(new URL('../../dist/functions', import.meta.url));
+  const contracts = [scheduleFunction, claimFunction, webhookSenderFunction, migrateFunction];
+  const missing = contracts.find(({ name }) => !existsSync(join(functions, name, 'index.mjs')));
+  if (missing) throw new Error(`${functions} has no bundle of ${missing.name}; run \`npm run build\``);
+
+  const stops: (() => unknown)[] = [];
+  const stop = async () => {
+    for (const end of stops.splice(0).reverse()) await end();
+  };
+  try {
+    await mkdir(directory, { recursive: true });
+    const postgres = await startPostgres({ directory, fresh: options.fresh });
+    stops.push(() => postgres.stop());
+    await createOnce(postgres);
+    const dataApi = await startDataApi({
+      postgres,
+      accounts: [{ secretArn: ownerSecretArn, user: postgres.user, password: postgres.password }],
+    });
+    stops.push(() => dataApi.close());
+    const queue = await startQueue(settings);
+    stops.push(() => queue.stop());
+    const bus = await startEventBus();
+    stops.push(() => bus.close());
+    const secrets = await startSecrets(new Map([[signingSecretArn, await signingSecret(directory, options.fresh)]]));
+    stops.push(() => secrets.close());
+
+    const environment = {
+      AWS_REGION: region,
+      AWS_ACCESS_KEY_ID: accountId,
+      AWS_SECRET_ACCESS_KEY: 'local',
+      AWS_ENDPOINT_URL_RDS_DATA: dataApi.endpoint,
+      AWS_ENDPOINT_URL_SQS: queue.endpoint,
+      AWS_ENDPOINT_URL_EVENTBRIDGE: bus.endpoint,
+      AWS_ENDPOINT_URL_SECRETS_MANAGER: secrets.endpoint,
+    };
+    const trustedCidrs = options.trustedCidrs ?? '127.0.0.0/8,::1/128';
+    const variables: Readonly<Record<EnvironmentName, string>> = {
+      STAGE: options.stage,
+      DATABASE_ARN: dataApi.resourceArn,
+      DATABASE_SECRET_ARN: ownerSecretArn,
+      DATABASE_NAME: databaseName,
+      INVITATION_QUEUE_URL: queue.url,
+      EVENT_BUS_NAME: bus.name,
+      SIGNING_SECRET_ARN: signingSecretArn,
+      WEBHOOK_TRUSTED_CIDRS: trustedCidrs,
+    };
+    const hosted = contracts.map(
+      (contract): HostedFunction => ({
+        name: contract.name,
+        folder: join(functions, contract.name),
+        timeoutSeconds: contract.timeoutSeconds(settings),
+        memoryMegabytes: contract.memoryMegabytes,
+        concurrency: concurrency[contract.name](settings),
+        environment: {
+          ...environment,
+          ...Object.fromEntries(
+            [...contract.environment, ...contract.localEnvironment].map((name) => [name, variables[name]]),
+          ),
+          ...(options.caFile === undefined ? {} : { NODE_EXTRA_CA_CERTS: options.caFile }),
+        },
+      }),
+    );
+    const host = await startLambdaHost(hosted, join(directory, 'logs'));
+    stops.push(() => host.stop());
+    const invoke = async (name: FunctionContract['name'], request: unknown, qualifier?: string): Promise<unknown> => {
+      const answer = await host.invoke(name, JSON.stringify(request ?? {}), qualifier);
+      if (answer.functionError) throw new Error(`${name} failed: ${answer.payload}`);
+      return JSON.parse(answer.payload);
+    };
+    await invoke('migrate', {});
+
+    const lambda = await startLambdaApi(host);
+    stops.push(() => lambda.close());
+    const eventSource = startEventSourceMapping({
+      host,
+      functionName: webhookSenderFunction.name,
+      queue,
+      batchSize: settings.senderBatchSize,
+      maximumConcurrency: settings.senderConcurrency,
+    });
+    stops.push(() => eventSource.stop());
+    const scheduler = startScheduler({
+      periodSeconds: settings.tickSeconds,
+      invoke: () => host.invokeAsync(claimFunction.name, '{}'),
+      ...(options.schedulerSeed === undefined ? {} : { seed: options.schedulerSeed }),
+      ...(options.tickLossOneIn === undefined ? {} : { lossOneIn: options.tickLossOneIn }),
+    });
+    stops.push(() => scheduler.stop());
+
+    const outputs = {
+      ScheduleFunctionName: scheduleFunction.name,
+      ClaimFunctionName: claimFunction.name,
+      DatabaseArn: dataApi.resourceArn,
+      DatabaseSecretArn: ownerSecretArn,
+      DatabaseName: databaseName,
+      SigningSecretArn: signingSecretArn,
+      InvitationQueueUrl: queue.url,
+      DeadLetterQueueUrl: queue.deadLetterUrl,
+      EventBusName: bus.name,
+    };
+    const callers = { ...environment, AWS_ENDPOINT_URL_LAMBDA: lambda.endpoint };
+    const endpoints = join(directory, 'endpoints.json');
+    const running = { pid: process.pid, stage: options.stage, environment: callers, outputs, trustedCidrs };
+    await writeFile(endpoints, `${JSON.stringify(running, null, 2)}\n`);
+    stops.push(() => rm(endpoints, { force: true }));
+    return {
+      settings,
+      environment: callers,
+      outputs,
+      postgres,
+      databaseUrl: postgres.url(databaseName),
+      dataApi,
+      queue,
+      bus,
+      host,
+      scheduler,
+      eventSource,
+      invoke,
+      stop,
+    };
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+}
+
+async function createOnce(postgres: Postgres): Promise<void> {
+  await postgres.createDatabase(databaseName).catch((error: Error & { code?: string }) => {
+    // 42P04: it is there from an earlier start.
+    if (error.code !== '42P04') throw error;
+  });
+}
+
+/** Kept with the data: receivers know the secrets that are derived from it. */
+async function signingSecret(directory: string, fresh: boolean): Promise<string> {
+  const file = join(directory, 'signing-secret.json');
+  if (!fresh && existsSync(file)) return readFile(file, 'utf8');
+  const secret = JSON.stringify({ current: randomBytes(32).toString('base64url') });
+  await writeFile(file, secret, { mode: 0o600 });
+  return secret;
+}
