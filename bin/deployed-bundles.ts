@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { functionMetadataKey } from '../lib/stack/function-metadata.ts';
 
 interface Template {
   readonly Resources: Record<string, { Type: string; Metadata?: Record<string, string>; Properties: AssetProperties }>;
@@ -29,7 +30,7 @@ export async function deployedBundles(): Promise<Map<string, string>> {
       if (!file.endsWith('.template.json')) continue;
       const template: Template = JSON.parse(await readFile(join(assembly, file), 'utf8'));
       for (const { Metadata, Properties } of Object.values(template.Resources)) {
-        const name = Metadata?.['reminder-ledger:function'];
+        const name = Metadata?.[functionMetadataKey];
         // CDK names an asset's folder and its object in the bucket by the same hash of its content.
         const hash = Properties?.Code?.S3Key?.replace('.zip', '');
         if (!name || !hash) continue;

@@ -6,6 +6,7 @@ import { Construct } from 'constructs';
 import type { Settings } from '../../lambdas/core/settings.ts';
 import type { LedgerFunction } from './ledger-function.ts';
 
+/** What an {@link InvitationQueue} is made from. */
 export interface InvitationQueueProps {
   readonly settings: Settings;
 }

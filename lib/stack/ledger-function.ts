@@ -16,13 +16,12 @@ import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import type { EnvironmentName, FunctionContract } from '../../lambdas/core/function-contract.ts';
 import type { Settings } from '../../lambdas/core/settings.ts';
+import { functionMetadataKey } from './function-metadata.ts';
 
 /** The variables a deployed function may have. `WEBHOOK_TRUSTED_CIDRS`, which opens the address wall, is not among them. */
 export type DeployedVariables = Readonly<Partial<Record<Exclude<EnvironmentName, 'WEBHOOK_TRUSTED_CIDRS'>, string>>>;
 
-/** The key of the template metadata that says which contract a Lambda function carries out. */
-export const functionMetadataKey = 'reminder-ledger:function';
-
+/** What a {@link LedgerFunction} is made from. */
 export interface LedgerFunctionProps {
   readonly contract: FunctionContract;
   readonly settings: Settings;

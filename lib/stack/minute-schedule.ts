@@ -1,4 +1,4 @@
-// The tick: each minute the claim function runs, never twice for one minute and never late for long.
+// The tick: each minute the claim function runs, and nothing retries it but the next tick.
 import { Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Schedule, ScheduleExpression, ScheduleGroup, TimeWindow } from 'aws-cdk-lib/aws-scheduler';
@@ -8,6 +8,7 @@ import { Construct } from 'constructs';
 import type { Settings } from '../../lambdas/core/settings.ts';
 import type { LedgerFunction } from './ledger-function.ts';
 
+/** What a {@link MinuteSchedule} is made from. */
 export interface MinuteScheduleProps {
   readonly claim: LedgerFunction;
   readonly settings: Settings;

@@ -17,6 +17,7 @@ import { MinuteSchedule } from './minute-schedule.ts';
 import { SchemaMigration } from './schema-migration.ts';
 import { SigningSecret } from './signing-secret.ts';
 
+/** How a {@link ReminderLedger} may differ from the default. */
 export interface ReminderLedgerProps {
   /**
    * The numbers to deploy with. The functions find theirs by the stage's name, so these must be a stage's own; synthesis

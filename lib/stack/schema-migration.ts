@@ -6,6 +6,7 @@ import type { Settings } from '../../lambdas/core/settings.ts';
 import type { LedgerDatabase } from './ledger-database.ts';
 import type { LedgerFunction } from './ledger-function.ts';
 
+/** What a {@link SchemaMigration} is made from. */
 export interface SchemaMigrationProps {
   readonly database: LedgerDatabase;
   readonly migrate: LedgerFunction;

@@ -1,7 +1,7 @@
 // The stack synthesizes, alone and in another app, and refuses with a sentence what must not be deployed.
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { App, Stack } from 'aws-cdk-lib';
+import { Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { describe, expect, test } from 'vitest';
 import { settingsOf } from '../../lambdas/core/settings.ts';
@@ -61,14 +61,14 @@ describe('synthesis fails', () => {
   });
 
   test('for a stage whose tick EventBridge Scheduler cannot keep', () => {
-    expect(() => new ReminderLedgerStack(new App(), 'Fast', { settings: settingsOf('rehearsal') })).toThrow(
+    expect(() => new ReminderLedgerStack(newApp(), 'Fast', { settings: settingsOf('rehearsal') })).toThrow(
       'tick: got 3 s; EventBridge Scheduler counts in minutes. Stage rehearsal runs in local AWS',
     );
   });
 
   test('when the bundles were not built, and says how to', () => {
     const bundles = join(tmpdir(), 'reminder-ledger-never-built');
-    expect(() => new ReminderLedgerStack(new App(), 'Unbuilt', { bundles })).toThrow(
+    expect(() => new ReminderLedgerStack(newApp(), 'Unbuilt', { bundles })).toThrow(
       `bundle of migrate: ${join(bundles, 'migrate', 'index.mjs')} is missing; run: npm run build`,
     );
   });
