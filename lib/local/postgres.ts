@@ -9,6 +9,7 @@ import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import pg from 'pg';
+import { deathWatch } from './death-watch.ts';
 
 const run = promisify(execFile);
 
@@ -124,16 +125,17 @@ async function spawnServer(binary: string, data: string, settings: string[], acc
   await writeFile(join(place, 'started-by'), String(process.pid));
   const log = openSync(join(place, 'server.log'), 'w');
   // detached: a Ctrl-C in our terminal must not stop the database under functions that are still ending.
-  const common = { ...account, cwd: place, detached: true, env: {} };
-  const flags = settings.flatMap((setting) => ['-c', setting]);
-  const server = spawn(binary, ['-D', data, ...flags], { ...common, stdio: ['ignore', log, log] });
-  closeSync(log);
-  // Its standard input closes when we die, in whatever way; then it ends the server.
-  const watcher = spawn('/bin/sh', ['-c', 'read -r _; kill -INT "$0"', String(server.pid)], {
-    ...common,
-    stdio: ['pipe', 'ignore', 'ignore'],
+  const server = spawn(binary, ['-D', data, ...settings.flatMap((setting) => ['-c', setting])], {
+    ...account,
+    cwd: place,
+    detached: true,
+    env: {},
+    stdio: ['ignore', log, log],
   });
-  server.once('exit', () => watcher.kill('SIGKILL'));
+  closeSync(log);
+  const watch = deathWatch('INT');
+  if (server.pid !== undefined) watch.over([server.pid]);
+  server.once('exit', () => watch.end());
   return server;
 }
 

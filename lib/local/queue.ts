@@ -1,0 +1,146 @@
+// SQS on this machine: fauxqs behind a front that can lose, duplicate and refuse messages.
+import { createHash, randomUUID } from 'node:crypto';
+import { buildApp } from 'fauxqs';
+import type { Settings } from '../../lambdas/core/settings.ts';
+import { accountId, arn } from './addresses.ts';
+import { Faults, type PlannedFault } from './faults.ts';
+import { type ServiceAnswer, type ServiceRequest, serve } from './http-service.ts';
+
+/** Something that shall go wrong with a message of a SendMessageBatch; `match` looks at its body. */
+export interface QueueFault extends PlannedFault {
+  /**
+   * `lose`: accepted and forgotten. `duplicate`: enqueued twice. `refuse`: answered in `Failed`. `omit`: enqueued and
+   * left out of the answer. `refuse-call`: the whole call, when one of its messages matches, is answered with 503.
+   */
+  readonly kind: 'lose' | 'duplicate' | 'refuse' | 'omit' | 'refuse-call';
+}
+
+/** How many messages a queue holds. */
+export interface QueueDepth {
+  readonly ready: number;
+  readonly delayed: number;
+  readonly inFlight: number;
+}
+
+/** The invitation queue and its dead-letter queue. */
+export interface Queue {
+  readonly endpoint: string;
+  readonly url: string;
+  readonly arn: string;
+  readonly deadLetterUrl: string;
+  readonly faults: Faults<QueueFault>;
+  /** How many SendMessageBatch calls came, refused ones included. */
+  sendCalls(): number;
+  depth(): Promise<QueueDepth & { readonly deadLetters: QueueDepth }>;
+  stop(): Promise<void>;
+}
+
+interface Entry {
+  readonly Id: string;
+  readonly MessageBody: string;
+}
+interface BatchAnswer {
+  readonly Successful: { readonly Id: string }[];
+  readonly Failed: { readonly Id: string }[];
+}
+
+const day = 86_400;
+
+/**
+ * Starts the two queues with a stage's numbers. Messages are kept in memory: a restart loses them, and the ledger
+ * invites their reminders again.
+ * @param port 0: any free port
+ */
+export async function startQueue(settings: Settings, port = 0): Promise<Queue> {
+  // Without a port of its own: fauxqs would listen on all interfaces, under host names that do not resolve everywhere.
+  const fauxqs = buildApp({ logger: false });
+  const faults = new Faults<QueueFault>();
+  let sendCalls = 0;
+
+  const front = await serve({ port, contentType: 'application/x-amz-json-1.0' }, async (request) => {
+    if (request.headers['x-amz-target'] !== 'AmazonSQS.SendMessageBatch') return pass(request);
+    sendCalls += 1;
+    return sendBatch(request);
+  });
+
+  async function pass({ headers, body }: Pick<ServiceRequest, 'headers' | 'body'>): Promise<ServiceAnswer & object> {
+    const { 'content-length': _length, 'transfer-encoding': _encoding, ...kept } = headers;
+    const answer = await fauxqs.inject({ method: 'POST', url: '/', headers: kept, payload: body });
+    const queryError = answer.headers['x-amzn-query-error'];
+    const more: Record<string, string> = queryError === undefined ? {} : { 'x-amzn-query-error': String(queryError) };
+    return { status: answer.statusCode, headers: more, body: answer.body };
+  }
+
+  async function sendBatch(request: ServiceRequest): Promise<ServiceAnswer> {
+    const batch: { QueueUrl: string; Entries?: Entry[] } = JSON.parse(request.body);
+    const entries = batch.Entries ?? [];
+    const refused = entries.some(({ MessageBody }) => faults.take(MessageBody, ({ kind }) => kind === 'refuse-call'));
+    if (refused) return { status: 503, headers: { 'x-amzn-errortype': 'ServiceUnavailable' }, body: {} };
+    const kinds = new Map(
+      entries.map(({ Id, MessageBody }) => [Id, faults.take(MessageBody, ({ kind }) => kind !== 'refuse-call')?.kind]),
+    );
+    const is = (...asked: QueueFault['kind'][]) =>
+      entries.filter(({ Id }) => asked.some((kind) => kinds.get(Id) === kind));
+    const [gone, twice] = [is('lose', 'refuse'), is('duplicate')];
+    const send = (some: Entry[]) => pass({ ...request, body: JSON.stringify({ ...batch, Entries: some }) });
+    const nothing = { status: 200, body: '{}' };
+    const answer = gone.length === entries.length && gone.length > 0 ? nothing : await send(without(entries, gone));
+    if (twice.length > 0) await send(twice);
+    if (answer.status !== 200) return answer;
+    const { Successful = [], Failed = [] }: Partial<BatchAnswer> = JSON.parse(String(answer.body));
+    const lost = is('lose').map(({ Id, MessageBody }) => {
+      // The SDK checks the digest.
+      return { Id, MessageId: randomUUID(), MD5OfMessageBody: createHash('md5').update(MessageBody).digest('hex') };
+    });
+    const refusals = is('refuse').map(({ Id }) => ({ Id, Code: 'InternalError', SenderFault: false }));
+    return { body: { Successful: [...without(Successful, is('omit')), ...lost], Failed: [...Failed, ...refusals] } };
+  }
+
+  /** One action on fauxqs itself. */
+  async function act(action: string, body: object): Promise<string> {
+    const headers = { 'x-amz-target': `AmazonSQS.${action}`, 'content-type': 'application/x-amz-json-1.0' };
+    const answer = await pass({ headers, body: JSON.stringify(body) });
+    if (answer.status !== 200) throw new Error(`SQS ${action}: ${answer.body}`);
+    return String(answer.body);
+  }
+
+  async function createQueue(name: string, attributes: Record<string, string | number>): Promise<string> {
+    const texts = Object.fromEntries(Object.entries(attributes).map(([key, value]) => [key, String(value)]));
+    await act('CreateQueue', { QueueName: name, Attributes: texts });
+    return `${front.endpoint}/${accountId}/${name}`;
+  }
+
+  async function depthOf(url: string): Promise<QueueDepth> {
+    const { Attributes } = JSON.parse(await act('GetQueueAttributes', { QueueUrl: url, AttributeNames: ['All'] }));
+    const count = (name: string) => Number(Attributes[`ApproximateNumberOfMessages${name}`]);
+    return { ready: count(''), delayed: count('Delayed'), inFlight: count('NotVisible') };
+  }
+
+  const deadLetterUrl = await createQueue('reminder-invitations-dead', {
+    MessageRetentionPeriod: settings.deadLetterRetentionDays * day,
+  });
+  const deadLetterTargetArn = arn('sqs', 'reminder-invitations-dead');
+  const url = await createQueue('reminder-invitations', {
+    VisibilityTimeout: settings.visibilityTimeoutSeconds,
+    MessageRetentionPeriod: settings.queueRetentionDays * day,
+    RedrivePolicy: JSON.stringify({ deadLetterTargetArn, maxReceiveCount: settings.maxReceiveCount }),
+  });
+  return {
+    endpoint: front.endpoint,
+    url,
+    arn: arn('sqs', 'reminder-invitations'),
+    deadLetterUrl,
+    faults,
+    sendCalls: () => sendCalls,
+    depth: async () => ({ ...(await depthOf(url)), deadLetters: await depthOf(deadLetterUrl) }),
+    async stop() {
+      await fauxqs.close();
+      await front.close();
+    },
+  };
+}
+
+function without<Item extends { readonly Id: string }>(items: readonly Item[], gone: readonly Entry[]): Item[] {
+  const ids = new Set(gone.map(({ Id }) => Id));
+  return items.filter(({ Id }) => !ids.has(Id));
+}

@@ -1,0 +1,128 @@
+// The local queue redelivers, delays, counts and buries as SQS does, and loses or repeats messages on demand.
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  ChangeMessageVisibilityCommand,
+  DeleteMessageCommand,
+  type Message,
+  ReceiveMessageCommand,
+  SendMessageBatchCommand,
+  SQSClient,
+} from '@aws-sdk/client-sqs';
+import { afterEach, beforeEach, expect, test } from 'vitest';
+import { settingsOf } from '../../lambdas/core/settings.ts';
+import { region } from '../../lib/local/addresses.ts';
+import { type Queue, startQueue } from '../../lib/local/queue.ts';
+
+let queue: Queue;
+let sqs: SQSClient;
+
+beforeEach(async () => {
+  queue = await startQueue({ ...settingsOf('rehearsal'), visibilityTimeoutSeconds: 1, maxReceiveCount: 2 });
+  const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+  sqs = new SQSClient({ endpoint: queue.endpoint, region, credentials, maxAttempts: 1 });
+});
+afterEach(async () => {
+  sqs.destroy();
+  await queue.stop();
+});
+
+const send = (bodies: string[], DelaySeconds = 0, QueueUrl = queue.url) => {
+  const Entries = bodies.map((MessageBody, place) => ({ Id: `${place}`, MessageBody, DelaySeconds }));
+  return sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
+};
+async function receive(WaitTimeSeconds = 0, QueueUrl = queue.url): Promise<Message[]> {
+  const ask = { QueueUrl, WaitTimeSeconds, MaxNumberOfMessages: 10, MessageSystemAttributeNames: ['All' as const] };
+  return (await sqs.send(new ReceiveMessageCommand(ask))).Messages ?? [];
+}
+const bodies = (messages: Message[]) => messages.map(({ Body }) => Body).sort();
+const receives = ([message]: Message[]) => message?.Attributes?.ApproximateReceiveCount;
+
+test('a message that is not deleted comes again after the visibility timeout, then goes to the dead-letter queue', async () => {
+  await send(['a']);
+  const first = await receive();
+  expect(receives(first)).toBe('1');
+  expect(await receive()).toEqual([]);
+  const second = await receive(5);
+  expect([bodies(second), receives(second)]).toEqual([['a'], '2']);
+  expect(second[0]?.MessageId).toBe(first[0]?.MessageId);
+  expect(second[0]?.Attributes?.SentTimestamp).toBe(first[0]?.Attributes?.SentTimestamp);
+  await sleep(1100);
+  expect(await receive()).toEqual([]);
+  const dead = await receive(5, queue.deadLetterUrl);
+  expect([bodies(dead), dead[0]?.MessageId]).toEqual([['a'], first[0]?.MessageId]);
+});
+
+test('a deleted message does not come again; visibility can be given back at once', async () => {
+  await send(['a']);
+  const [message] = await receive();
+  const handle = { QueueUrl: queue.url, ReceiptHandle: message?.ReceiptHandle };
+  await sqs.send(new ChangeMessageVisibilityCommand({ ...handle, VisibilityTimeout: 0 }));
+  const [again] = await receive();
+  expect(again?.Attributes?.ApproximateReceiveCount).toBe('2');
+  await sqs.send(new DeleteMessageCommand({ ...handle, ReceiptHandle: again?.ReceiptHandle }));
+  await sleep(1100);
+  expect(await queue.depth()).toMatchObject({ ready: 0, inFlight: 0, deadLetters: { ready: 0 } });
+});
+
+test('a delayed message is not seen before its time, and wakes a long poll then', async () => {
+  const begun = performance.now();
+  await send(['late'], 1);
+  expect(await queue.depth()).toMatchObject({ ready: 0, delayed: 1 });
+  expect(await receive()).toEqual([]);
+  expect(bodies(await receive(5))).toEqual(['late']);
+  expect(performance.now() - begun).toBeGreaterThan(990);
+  expect(performance.now() - begun).toBeLessThan(4000);
+});
+
+test('a long poll is woken by a message sent meanwhile', async () => {
+  const polled = receive(10);
+  await sleep(100);
+  const begun = performance.now();
+  await send(['new']);
+  expect(bodies(await polled)).toEqual(['new']);
+  expect(performance.now() - begun).toBeLessThan(3000);
+});
+
+test('a batch that is empty, too long, or names an id twice is refused whole; an unknown queue is an error', async () => {
+  await expect(send([])).rejects.toThrow("doesn't contain any entries");
+  await expect(send(Array.from({ length: 11 }, () => 'x'))).rejects.toThrow('Maximum number of entries');
+  const twice = ['a', 'b'].map((MessageBody) => ({ Id: 'same', MessageBody }));
+  await expect(sqs.send(new SendMessageBatchCommand({ QueueUrl: queue.url, Entries: twice }))).rejects.toThrow(
+    'same Id',
+  );
+  await expect(send(['a'], 0, `${queue.url}-other`)).rejects.toMatchObject({ name: 'QueueDoesNotExist' });
+  expect(await queue.depth()).toMatchObject({ ready: 0 });
+});
+
+test('an entry that SQS cannot take is refused alone', async () => {
+  const { Successful, Failed } = await send(['good', 'bad \u0001']);
+  expect(Successful?.map(({ Id }) => Id)).toEqual(['0']);
+  expect(Failed).toMatchObject([{ Id: '1', SenderFault: true, Code: 'InvalidMessageContents' }]);
+});
+
+test.each([
+  ['lose', ['0', '1'], [], ['b']],
+  ['duplicate', ['0', '1'], [], ['a', 'a', 'b']],
+  ['refuse', ['1'], ['0'], ['b']],
+  ['omit', ['1'], [], ['a', 'b']],
+] as const)('%s: hits the one message that matches, once', async (kind, accepted, refused, arrived) => {
+  queue.faults.next({ kind, match: /a/ });
+  const { Successful = [], Failed = [] } = await send(['a', 'b']);
+  expect(Successful.map(({ Id }) => Id).sort()).toEqual(accepted);
+  expect(Failed.map(({ Id }) => Id)).toEqual(refused);
+  expect(bodies(await receive())).toEqual(arrived);
+  await send(['a']);
+  expect(bodies(await receive())).toEqual(['a']);
+});
+
+test('every call can be refused until the fault is taken away; a lone lost message is still answered as accepted', async () => {
+  const takeAway = queue.faults.next({ kind: 'refuse-call', times: Number.POSITIVE_INFINITY });
+  await expect(send(['a'])).rejects.toMatchObject({ $metadata: { httpStatusCode: 503 } });
+  await expect(send(['a'])).rejects.toThrow();
+  expect(queue.sendCalls()).toBe(2);
+  takeAway();
+  queue.faults.next({ kind: 'lose' });
+  expect((await send(['gone'])).Successful).toHaveLength(1);
+  await send(['a']);
+  expect(bodies(await receive())).toEqual(['a']);
+});
