@@ -3,19 +3,16 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { arn } from './addresses.ts';
+import { type AnswerLimits, answerOf, failure, serviceError, textOf } from './data-api-answers.ts';
 import { Faults, type PlannedFault } from './faults.ts';
-import { ServiceError, serve } from './http-service.ts';
+import { serve } from './http-service.ts';
 import type { Postgres } from './postgres.ts';
-import { bindParameters, type Field, type Parameter } from './sql-parameters.ts';
+import { bindParameters, type Parameter } from './sql-parameters.ts';
 
 /** Limits of the Data API (Amazon Aurora User Guide, "Limitations with the RDS Data API" and "Calling the Data API"). */
-export interface DataApiLimits {
+export interface DataApiLimits extends AnswerLimits {
   /** @default 4 MiB */
   readonly requestBytes: number;
-  /** @default 1 MiB */
-  readonly responseBytes: number;
-  /** A row of the result, counted as the JSON of its fields, which is never less than the database's own count. @default 64 KiB */
-  readonly rowBytes: number;
   /** @default 45 s */
   readonly statementMs: number;
   /** How long a transaction lives without a call. @default 180 s */
@@ -78,20 +75,6 @@ interface Transaction {
   readonly expiry: NodeJS.Timeout;
 }
 
-/** The HTTP status of each error that is not 400 (service model of the RDS Data API). */
-const statusOf: Readonly<Record<string, number>> = {
-  ForbiddenException: 403,
-  AccessDeniedException: 403,
-  NotFoundException: 404,
-  TransactionNotFoundException: 404,
-  DatabaseNotFoundException: 404,
-  ThrottlingException: 429,
-  InternalServerErrorException: 500,
-  ServiceUnavailableError: 503,
-  DatabaseUnavailableException: 504,
-};
-const failure = (name: string, message: string) => new ServiceError(name, statusOf[name] ?? 400, message);
-
 /** Serves one cluster, {@link DataApi.resourceArn}, to the given logins. */
 export async function startDataApi(options: {
   postgres: Postgres;
@@ -122,6 +105,8 @@ export async function startDataApi(options: {
       pool = new pg.Pool({
         ...{ host, port, user, password, database, max: 40, idleTimeoutMillis: 5000 },
         query_timeout: limits.statementMs,
+        // Settings of the database reach new sessions only: no session lasts for ever.
+        maxLifetimeSeconds: 60,
         // The second one ends a statement whose connection was given up at the time limit.
         options: '-c TimeZone=UTC -c client_connection_check_interval=500',
       });
@@ -182,7 +167,8 @@ export async function startDataApi(options: {
   }
 
   const routes: Readonly<Record<string, (request: Request) => Promise<unknown>>> = {
-    '/Execute': async (request) => answerOf(await query(request, request.parameters ?? []), request, limits),
+    '/Execute': async (request) =>
+      answerOf(await query(request, request.parameters ?? []), limits, request.includeResultMetadata),
     '/BatchExecute': async (request) => {
       const sets = request.parameterSets ?? [[]];
       for (const parameters of sets) await query(request, parameters);
@@ -240,59 +226,4 @@ export async function startDataApi(options: {
       await Promise.all([...pools.values()].map((pool) => pool.end()));
     },
   };
-}
-
-/** Each column is kept as PostgreSQL's text: the Data API gives times in UTC without a zone and decimals as strings. */
-const textOf = (text: string): string => text;
-
-/** Type numbers of PostgreSQL's catalog, pg_type. */
-const integerTypes = new Set([20, 21, 23, 26]);
-const floatTypes = new Set([700, 701]);
-const booleanType = 16;
-const byteaType = 17;
-const textType = 25;
-const timestamptzType = 1184;
-
-function fieldOf(text: string | null, type: number): Field {
-  if (text === null) return { isNull: true };
-  if (integerTypes.has(type)) return { longValue: Number(text) };
-  if (floatTypes.has(type)) return { doubleValue: Number(text) };
-  if (type === booleanType) return { booleanValue: text === 't' };
-  if (type === byteaType) return { blobValue: Buffer.from(text.slice(2), 'hex').toString('base64') };
-  if (type === timestamptzType) return { stringValue: text.replace(/[+-]\d\d(:\d\d)?$/, '') };
-  return { stringValue: text };
-}
-
-/** By the time a result is too large the statement has run and is committed: that is what makes this error dangerous. */
-function answerOf(result: pg.QueryArrayResult, request: Request, limits: DataApiLimits): string {
-  const rows = result.fields.length > 0;
-  const records = result.rows.map((row) => {
-    const fields = row.map((text, place) => fieldOf(text, result.fields[place]?.dataTypeID ?? textType));
-    if (Buffer.byteLength(JSON.stringify(fields)) <= limits.rowBytes) return fields;
-    throw failure('UnsupportedResultException', `A row of the result exceeds ${limits.rowBytes} bytes`);
-  });
-  const answer = JSON.stringify({
-    ...(rows ? { records } : {}),
-    numberOfRecordsUpdated: rows ? 0 : (result.rowCount ?? 0),
-    generatedFields: [],
-    ...(request.includeResultMetadata ? { columnMetadata: result.fields.map(({ name }) => ({ name })) } : {}),
-  });
-  if (Buffer.byteLength(answer) <= limits.responseBytes) return answer;
-  throw failure('UnsupportedResultException', `Database response exceeded size limit of ${limits.responseBytes} bytes`);
-}
-
-/**
- * The detail, which can hold a row's values, stands in the message as it does on AWS (seen in issue 46 of
- * cloud-utils/sqlalchemy-aurora-data-api), so that a log that leaks it leaks it here too.
- */
-function serviceError(error: unknown): unknown {
-  if (error instanceof ServiceError) return error;
-  if (error instanceof pg.DatabaseError) {
-    const { severity = 'ERROR', message, detail, position, code } = error;
-    const more = `${detail ? `\n  Detail: ${detail}` : ''}${position ? `; Position: ${position}` : ''}`;
-    return failure('DatabaseErrorException', `${severity}: ${message}${more}; SQLState: ${code}`);
-  }
-  const text = error instanceof Error ? error.message : String(error);
-  if (text === 'Query read timeout') return failure('StatementTimeoutException', 'Request timed out');
-  return failure('DatabaseUnavailableException', text);
 }

@@ -4,6 +4,7 @@ import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import pg from 'pg';
 import { claimFunction } from '../../lambdas/claim/contract.ts';
 import type { EnvironmentName, FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
@@ -22,6 +23,7 @@ import { type Queue, startQueue } from './queue.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
 import { startSecrets } from './secrets.ts';
 
+/** How to start. */
 export interface LocalAwsOptions {
   readonly stage: Stage;
   /** Where data, logs and `endpoints.json` lie. */
@@ -62,6 +64,8 @@ export interface LocalAws {
 }
 
 const databaseName = 'ledger';
+/** No superuser, as the owner of an Aurora cluster is none: what it may not do there fails here. */
+const owner = { user: 'ledger_owner', password: 'local' };
 const ownerSecretArn = arn('secretsmanager', 'secret:database-owner');
 const signingSecretArn = arn('secretsmanager', 'secret:signing');
 
@@ -93,17 +97,19 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
     await mkdir(directory, { recursive: true });
     const postgres = await startPostgres({ directory, fresh: options.fresh });
     stops.push(() => postgres.stop());
-    await createOnce(postgres);
-    const dataApi = await startDataApi({
-      postgres,
-      accounts: [{ secretArn: ownerSecretArn, user: postgres.user, password: postgres.password }],
-    });
+    await createDatabase(postgres);
+    const dataApi = await startDataApi({ postgres, accounts: [{ secretArn: ownerSecretArn, ...owner }] });
     stops.push(() => dataApi.close());
     const queue = await startQueue(settings);
     stops.push(() => queue.stop());
     const bus = await startEventBus();
     stops.push(() => bus.close());
-    const secrets = await startSecrets(new Map([[signingSecretArn, await signingSecret(directory, options.fresh)]]));
+    const secrets = await startSecrets(
+      new Map([
+        [signingSecretArn, await signingSecret(directory, options.fresh)],
+        [ownerSecretArn, JSON.stringify({ username: owner.user, password: owner.password })],
+      ]),
+    );
     stops.push(() => secrets.close());
 
     const environment = {
@@ -156,6 +162,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
     const eventSource = startEventSourceMapping({
       host,
       functionName: webhookSenderFunction.name,
+      qualifier: 'invitations',
       queue,
       batchSize: settings.senderBatchSize,
       maximumConcurrency: settings.senderConcurrency,
@@ -163,7 +170,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
     stops.push(() => eventSource.stop());
     const scheduler = startScheduler({
       periodSeconds: settings.tickSeconds,
-      invoke: () => host.invokeAsync(claimFunction.name, '{}'),
+      invoke: () => host.invokeAsync(claimFunction.name, '{}', 'tick'),
       ...(options.schedulerSeed === undefined ? {} : { seed: options.schedulerSeed }),
       ...(options.tickLossOneIn === undefined ? {} : { lossOneIn: options.tickLossOneIn }),
     });
@@ -206,11 +213,21 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
   }
 }
 
-async function createOnce(postgres: Postgres): Promise<void> {
-  await postgres.createDatabase(databaseName).catch((error: Error & { code?: string }) => {
-    // 42P04: it is there from an earlier start.
-    if (error.code !== '42P04') throw error;
-  });
+/** What is there already stays as it is. */
+async function createDatabase(postgres: Postgres): Promise<void> {
+  const client = new pg.Client(postgres.url('postgres'));
+  await client.connect();
+  const unless = async (found: string, name: string, create: string) => {
+    if ((await client.query(found, [name])).rowCount === 0) await client.query(create);
+  };
+  const login = `CREATE ROLE ${owner.user} LOGIN CREATEDB CREATEROLE PASSWORD '${owner.password}'`;
+  const database = `CREATE DATABASE ${databaseName} OWNER ${owner.user}`;
+  try {
+    await unless('SELECT FROM pg_roles WHERE rolname = $1', owner.user, login);
+    await unless('SELECT FROM pg_database WHERE datname = $1', databaseName, database);
+  } finally {
+    await client.end();
+  }
 }
 
 /** Kept with the data: receivers know the secrets that are derived from it. */
