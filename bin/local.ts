@@ -10,25 +10,30 @@ import { startReceiver } from '../lib/local/receiver.ts';
 import { testAuthority } from '../lib/local/test-authority.ts';
 import { localDirectory } from './ledger-target.ts';
 
-const options: { fresh?: boolean; stage: Stage; directory: string } = new Command('npm start --')
+interface LocalOptions {
+  readonly fresh: boolean;
+  readonly stage: Stage;
+  readonly directory: string;
+  readonly receiverPort: number;
+}
+
+const options: LocalOptions = new Command('npm start --')
   .description('Local AWS: the bundles that deploy, on real PostgreSQL, until it is stopped.')
-  .option('--fresh', 'begin with an empty ledger')
+  .option('--fresh', 'begin with an empty ledger', false)
   .addOption(new Option('--stage <stage>', 'whose numbers to run with').choices(knownStages).default('production'))
   .option('--directory <directory>', 'where data and logs lie', localDirectory)
+  // Fixed: destinations registered before a restart name it.
+  .option('--receiver-port <port>', 'where its receiver of webhooks listens', Number, 4430)
   .parse()
   .opts();
 
 if (!existsSync(new URL('../dist/functions', import.meta.url))) {
   execFileSync(process.execPath, [fileURLToPath(new URL('build.ts', import.meta.url))], { stdio: 'inherit' });
 }
-const authority = await testAuthority({ directory: join(options.directory, 'test-authority') });
-const aws = await startLocalAws({
-  stage: options.stage,
-  directory: options.directory,
-  fresh: options.fresh ?? false,
-  caFile: authority.caFile,
+const { aws, receiver } = await start().catch((error: Error) => {
+  console.error(`Local AWS did not start: ${error.message}`);
+  process.exit(1);
 });
-const receiver = await startReceiver({ authority });
 receiver.on('request', ({ path, webhookId, idempotencyKey }) =>
   console.log(`${new Date().toISOString()}  received ${webhookId} under key ${idempotencyKey} at ${path}`),
 );
@@ -49,8 +54,20 @@ In another terminal:
 
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, async () => {
-    await receiver.close();
+    console.log('Stopping: what is being sent ends first.');
     await aws.stop();
+    await receiver.close();
     process.exit(0);
   });
+}
+
+async function start() {
+  const authority = await testAuthority({ directory: join(options.directory, 'test-authority') });
+  const { stage, directory, fresh } = options;
+  const aws = await startLocalAws({ stage, directory, fresh, caFile: authority.caFile });
+  const receiver = await startReceiver({ authority, port: options.receiverPort }).catch(async (error: Error) => {
+    await aws.stop();
+    throw new Error(`--receiver-port: ${error.message}`);
+  });
+  return { aws, receiver };
 }
