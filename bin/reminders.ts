@@ -205,7 +205,9 @@ destination
       contract: options.contract,
       deadlineMs: deadline,
     });
-    if (row?.answer === 'conflict' || row === undefined || row.answer === null) {
+    if (row === undefined || row.answer === null)
+      throw new Error(`${name} is being registered at this moment; run it again`);
+    if (row.answer === 'conflict') {
       print(options, row, `${name} is registered with another URL, owner, contract or deadline; choose another name`);
       process.exitCode = exitCodes.refused;
       return;

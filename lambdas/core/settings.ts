@@ -22,6 +22,8 @@ export interface Settings {
   readonly dataApiTries: number;
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;
+  /** How long one try of a call to the queue or the event bus may take; each call is tried twice. */
+  readonly transportTimeoutMs: number;
   readonly webhookDeadlineMs: number;
   /** The longest a sender waits, inside its run, for a reminder to become due. */
   readonly waitLimitMs: number;
@@ -77,6 +79,7 @@ const stages: Readonly<Record<Stage, Settings>> = {
     dataApiTimeoutMs: 4000,
     statementTimeoutMs: 3000,
     lockTimeoutMs: 1000,
+    transportTimeoutMs: 2000,
     webhookDeadlineMs: 10_000,
     senderTimeoutSeconds: 30,
     leaseSeconds: 60,
@@ -98,6 +101,7 @@ const stages: Readonly<Record<Stage, Settings>> = {
     dataApiTimeoutMs: 500,
     statementTimeoutMs: 400,
     lockTimeoutMs: 200,
+    transportTimeoutMs: 500,
     webhookDeadlineMs: 1000,
     senderTimeoutSeconds: 7,
     leaseSeconds: 10,

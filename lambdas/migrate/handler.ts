@@ -1,7 +1,7 @@
 // The migrate function: applies the migrations that lie beside its bundle.
 import { readdirSync, readFileSync } from 'node:fs';
 import { functionHandler } from '../runtime/handler-stack.ts';
-import { DataApi } from '../store/data-api.ts';
+import { openDatabase } from '../store/data-api.ts';
 import { migrateSchema, readMigrations } from '../store/migrations.ts';
 import { type MigrateRequest, type MigrateResponse, migrateFunction } from './contract.ts';
 
@@ -14,13 +14,7 @@ export const handler = functionHandler<MigrateRequest, MigrateResponse>(migrateF
   const migrations = readMigrations(
     readdirSync(folder).map((name): [string, string] => [name, readFileSync(new URL(name, folder), 'utf8')]),
   );
-  const database = new DataApi({
-    resourceArn: environment.read('DATABASE_ARN'),
-    secretArn: environment.read('DATABASE_SECRET_ARN'),
-    database: environment.read('DATABASE_NAME'),
-    settings: environment.settings,
-    timeoutMs: callTimeoutMs,
-  });
+  const database = openDatabase(environment, { timeoutMs: callTimeoutMs });
   return async (_request, { log }) => {
     const answer = await migrateSchema(database, migrations, environment.settings);
     log.info('migrate', { ...answer });

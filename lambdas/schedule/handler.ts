@@ -5,7 +5,7 @@ import { answerCommands, type ReminderAnswer, type ReminderCommand } from '../co
 import type { NewReminder, ReminderName } from '../core/ports.ts';
 import { sqsInvitations } from '../queue/invitations.ts';
 import { functionHandler } from '../runtime/handler-stack.ts';
-import { DataApi } from '../store/data-api.ts';
+import { openDatabase } from '../store/data-api.ts';
 import { PostgresLedger } from '../store/ledger.ts';
 import {
   batchRequest,
@@ -24,16 +24,10 @@ const noProduct = 'default';
 
 /** Lambda's entry point. */
 export const handler = functionHandler<unknown, ScheduleResponse>(scheduleFunction, (environment, { log, clock }) => {
+  const requestTimeoutMs = environment.settings.transportTimeoutMs;
   const tools = {
-    ledger: new PostgresLedger(
-      new DataApi({
-        resourceArn: environment.read('DATABASE_ARN'),
-        secretArn: environment.read('DATABASE_SECRET_ARN'),
-        database: environment.read('DATABASE_NAME'),
-        settings: environment.settings,
-      }),
-    ),
-    invitations: sqsInvitations({ queueUrl: environment.read('INVITATION_QUEUE_URL'), log }),
+    ledger: new PostgresLedger(openDatabase(environment)),
+    invitations: sqsInvitations({ queueUrl: environment.read('INVITATION_QUEUE_URL'), log, requestTimeoutMs }),
     clock,
     newToken: () => newToken(),
   };

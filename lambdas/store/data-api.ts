@@ -133,6 +133,26 @@ export class DataApi {
   }
 }
 
+/**
+ * The database that a function's environment names.
+ * @param more overrides of how patiently it is called
+ */
+export function openDatabase(
+  environment: {
+    read(name: 'DATABASE_ARN' | 'DATABASE_SECRET_ARN' | 'DATABASE_NAME'): string;
+    readonly settings: Settings;
+  },
+  more: Pick<DataApiOptions, 'tries' | 'timeoutMs' | 'longestPauseMs'> = {},
+): DataApi {
+  return new DataApi({
+    resourceArn: environment.read('DATABASE_ARN'),
+    secretArn: environment.read('DATABASE_SECRET_ARN'),
+    database: environment.read('DATABASE_NAME'),
+    settings: environment.settings,
+    ...more,
+  });
+}
+
 function bind(name: string, value: string | number | null): SqlParameter {
   if (value === null) return { name, value: { isNull: true } };
   return { name, value: typeof value === 'number' ? { longValue: value } : { stringValue: value } };

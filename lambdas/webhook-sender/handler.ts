@@ -3,7 +3,7 @@ import type { SQSEvent } from 'aws-lambda';
 import { v7 as newToken } from 'uuid';
 import { deliverInvitations, type Invited } from '../core/deliver-invitations.ts';
 import { functionHandler } from '../runtime/handler-stack.ts';
-import { DataApi } from '../store/data-api.ts';
+import { openDatabase } from '../store/data-api.ts';
 import { PostgresLedger } from '../store/ledger.ts';
 import { parseTrustedCidrs } from '../webhook/address-wall.ts';
 import { signingKeys } from '../webhook/signing-keys.ts';
@@ -17,14 +17,7 @@ export const handler = functionHandler<SQSEvent, WebhookSenderResponse>(
     const trustedCidrs = environment.find('WEBHOOK_TRUSTED_CIDRS');
     if (trustedCidrs !== undefined) log.warn('address_wall_opened', { trustedCidrs });
     const tools = {
-      ledger: new PostgresLedger(
-        new DataApi({
-          resourceArn: environment.read('DATABASE_ARN'),
-          secretArn: environment.read('DATABASE_SECRET_ARN'),
-          database: environment.read('DATABASE_NAME'),
-          settings: environment.settings,
-        }),
-      ),
+      ledger: new PostgresLedger(openDatabase(environment)),
       webhook: webhookClient({
         signingKeys: signingKeys(environment.read('SIGNING_SECRET_ARN')),
         trusted: parseTrustedCidrs(trustedCidrs),
