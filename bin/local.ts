@@ -1,8 +1,5 @@
 // Runs local AWS until it is stopped, and says where everything listens.
-import { execFileSync } from 'node:child_process';
-import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { Command, Option } from 'commander';
 import { knownStages, type Stage } from '../lambdas/core/settings.ts';
 import { startLocalAws } from '../lib/local/local-aws.ts';
@@ -27,9 +24,6 @@ const options: LocalOptions = new Command('npm start --')
   .parse()
   .opts();
 
-if (!existsSync(new URL('../dist/functions', import.meta.url))) {
-  execFileSync(process.execPath, [fileURLToPath(new URL('build.ts', import.meta.url))], { stdio: 'inherit' });
-}
 const { aws, receiver } = await start().catch((error: Error) => {
   console.error(`Local AWS did not start: ${error.message}`);
   process.exit(1);
