@@ -23,11 +23,18 @@ export class LedgerError extends Error {
   readonly sqlState: string | null;
 
   constructor(
-    facts: { statement: string; fault: LedgerFault; ran: Ran; retry: Retry; sqlState?: string | null },
-    cause: unknown,
+    facts: {
+      statement: string;
+      fault: LedgerFault;
+      ran: Ran;
+      retry: Retry;
+      /** What went wrong, without any of the data. */
+      reason: string;
+      sqlState?: string | null;
+    },
+    cause?: unknown,
   ) {
-    const reason = cause instanceof Error ? `${cause.name}: ${cause.message}` : String(cause);
-    super(`${facts.statement}: ${facts.fault}, ran: ${facts.ran}: ${reason}`, { cause });
+    super(`${facts.statement}: ${facts.fault}, ran: ${facts.ran}: ${facts.reason}`, { cause });
     this.statement = facts.statement;
     this.fault = facts.fault;
     this.ran = facts.ran;

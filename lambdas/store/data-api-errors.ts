@@ -51,18 +51,26 @@ export function sqlStateOf(message: string): string | null {
   return /SQLState:\s*([0-9A-Z]{5})/.exec(message)?.[1] ?? null;
 }
 
+/** PostgreSQL's words for a fault of ours. Where it refused data its words quote them: then only the rule's name is kept. */
+function reasonOf(message: string, sqlState: string | null): string {
+  if (sqlState === null) return 'PostgreSQL refused the statement';
+  if (!/^2[23]/.test(sqlState))
+    return `${message.split(/\n|Detail:/)[0]?.split('; SQLState:')[0]}; SQLState: ${sqlState}`;
+  const rule = /constraint "([a-z0-9_]+)"/.exec(message)?.[1];
+  return `SQLState: ${sqlState}${rule === undefined ? '' : `, constraint ${rule}`}`;
+}
+
 /** Turns whatever a Data API call threw into a typed error. */
 export function ledgerError(statement: string, error: unknown): LedgerError {
   if (error instanceof LedgerError) return error;
-  const name = error instanceof Error ? error.name : '';
-  const message = error instanceof Error ? error.message : '';
+  const { name, message } = error instanceof Error ? error : new Error(String(error));
   if (name === 'DatabaseErrorException') {
     const sqlState = sqlStateOf(message);
     const key = [sqlState, sqlState?.slice(0, 3), sqlState?.slice(0, 2)].find((part) => part && part in bySqlState);
     const [fault, ran, retry] = (key && bySqlState[key]) || (['defect', 'no', 'never'] satisfies Verdict);
-    return new LedgerError({ statement, fault, ran, retry, sqlState }, error);
+    return new LedgerError({ statement, fault, ran, retry, sqlState, reason: reasonOf(message, sqlState) }, error);
   }
   // A name we do not know is a broken connection or a time-out, in many spellings: it may have run.
   const [fault, ran, retry] = byName[name] ?? (['unavailable', 'unknown', 'again'] satisfies Verdict);
-  return new LedgerError({ statement, fault, ran, retry }, error);
+  return new LedgerError({ statement, fault, ran, retry, reason: `${name}: ${message}` }, error);
 }

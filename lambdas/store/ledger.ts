@@ -230,7 +230,7 @@ export class PostgresLedger implements Ledger {
 }
 
 function defect(statement: string, sentence: string): LedgerError {
-  return new LedgerError({ statement, fault: 'defect', ran: 'unknown', retry: 'never' }, new Error(sentence));
+  return new LedgerError({ statement, fault: 'defect', ran: 'unknown', retry: 'never', reason: sentence });
 }
 
 function scheduleAnswer(row: ScheduleRow | undefined, fingerprint: string): ScheduleAnswer {
