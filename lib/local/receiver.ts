@@ -6,6 +6,7 @@ import type { IncomingHttpHeaders, IncomingMessage, ServerResponse } from 'node:
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { buffer } from 'node:stream/consumers';
+import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { TestAuthority } from './test-authority.ts';
 
@@ -110,39 +111,39 @@ const behaviours: Readonly<Record<string, (exchange: Exchange) => void | Promise
     response.flushHeaders();
   },
   /** `/trickle/<code>`: the headers of an answer, then a byte every 50 ms for ever. */
-  trickle: async ({ rest, response, begin }) => {
-    begin(Number(rest[0] ?? 200));
-    while (!response.destroyed) {
-      response.write('.');
-      await sleep(50, undefined, { ref: false });
-    }
+  trickle: ({ rest, response, begin }) => {
+    begin(Number(rest[0]));
+    return pipeline(endless('.', 50), response);
   },
   /** `/huge/<code>`: an answer without an end, as fast as it is taken. */
-  huge: async ({ rest, response, begin }) => {
-    begin(Number(rest[0] ?? 200));
-    const chunk = Buffer.alloc(64 * 1024, 'x');
-    while (!response.destroyed) if (!response.write(chunk)) await drained(response);
+  huge: ({ rest, response, begin }) => {
+    begin(Number(rest[0]));
+    return pipeline(endless('x'.repeat(64 * 1024)), response);
   },
   /** `/headers`: header lines without an end, as fast as they are taken. */
-  headers: async ({ incoming: { socket } }) => {
+  headers: ({ incoming: { socket } }) => {
     socket.write('HTTP/1.1 200 OK\r\n');
-    while (socket.writable) if (!socket.write(`x-line: ${'x'.repeat(1000)}\r\n`)) await drained(socket);
+    return pipeline(endless(`x-line: ${'x'.repeat(1000)}\r\n`), socket);
   },
 };
+
+async function* endless(piece: string, pauseMs = 0): AsyncGenerator<string> {
+  for (;;) {
+    yield piece;
+    if (pauseMs > 0) await sleep(pauseMs, undefined, { ref: false });
+  }
+}
 
 function answer({ begin, response }: Exchange, status: number, headers: Record<string, string> = {}): void {
   begin(status, headers);
   response.end(`${status}\n`);
 }
 
-async function drained(stream: EventEmitter): Promise<void> {
-  await Promise.race([once(stream, 'drain'), once(stream, 'close')]);
-}
-
 /** Starts a receiver that speaks https under the test authority. Paths: see {@link behaviours}; others answer 404. */
 export async function startReceiver(options: ReceiverOptions): Promise<Receiver> {
   const host = options.host ?? '127.0.0.1';
   const requests: ReceivedRequest[] = [];
+  const counts = new Map<string, number>();
   const arrivals = new EventEmitter<{ request: [ReceivedRequest] }>();
   const hooks = new Map<string, (request: ReceivedRequest) => void | Promise<void>>();
   let journal = options.journalFile === undefined ? undefined : openSync(options.journalFile, 'a');
@@ -153,7 +154,9 @@ export async function startReceiver(options: ReceiverOptions): Promise<Receiver>
 
   const handle = async (incoming: IncomingMessage, response: ServerResponse): Promise<void> => {
     const request = arrived(incoming, requests.length + 1);
-    const earlier = requests.filter((one) => one.path === request.path && one.webhookId === request.webhookId).length;
+    const counted = `${request.webhookId} ${request.path}`;
+    const earlier = counts.get(counted) ?? 0;
+    counts.set(counted, earlier + 1);
     requests.push(request);
     write(request);
     response.once('close', () => {

@@ -118,7 +118,9 @@ describe('the wall', () => {
   /** Sends with nothing trusted, and says what came of it and that nothing was dialled. */
   async function refused(url: string, lookup: Lookup): Promise<AttemptResult> {
     const results: AttemptResult[] = [];
-    const opened = await socketsOpenedBy(async () => void results.push(await send({ url }, { trusted: [], lookup })));
+    const opened = await socketsOpenedBy(
+      async () => void results.push(await send({ url, deadlineMs: 3000 }, { trusted: [], lookup })),
+    );
     expect(opened).toHaveLength(0);
     expect(seen).toHaveLength(0);
     const [result] = results;

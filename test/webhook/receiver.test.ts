@@ -72,12 +72,17 @@ describe('the receiver', () => {
 
   test('lets a drill kill the sender in the middle of a POST, once', async () => {
     const sender = new AbortController();
-    receiver.onArrival('killed', () => sender.abort());
+    let kills = 0;
+    receiver.onArrival('killed', () => {
+      kills += 1;
+      sender.abort();
+    });
     const url = receiver.url('/ok');
     const first = await send({ url, deliveryId: 'killed' }, { signal: sender.signal });
     expect(first).toMatchObject({ outcome: 'unknown', phase: 'written' });
     const second = await send({ url, deliveryId: 'killed' });
     expect(second).toMatchObject({ outcome: 'delivered' });
+    expect(kills).toBe(1);
     const lines = await journal('killed');
     expect(lines.filter(({ end }) => end === 'open')).toHaveLength(2);
     expect(lines.filter(({ end }) => end === 'answered').map(({ no }) => no)).toContain(lines.at(-1)?.no);

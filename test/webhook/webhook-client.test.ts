@@ -1,6 +1,12 @@
 // The webhook client against receivers that behave in every bad way: each end is a value, in time, and leaves no socket.
 import { once } from 'node:events';
-import { type AddressInfo, createServer as createTcpServer, type Server, type Socket } from 'node:net';
+import {
+  type AddressInfo,
+  connect as connectTcp,
+  createServer as createTcpServer,
+  type Server,
+  type Socket,
+} from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer as createTlsServer } from 'node:tls';
 import { generate } from 'selfsigned';
@@ -82,7 +88,10 @@ describe('a failure before bytes leave is definite', () => {
   test('the certificate is not under a trusted authority', async () => {
     const alien = await generate([{ name: 'commonName', value: 'localhost' }], { keyType: 'ec', algorithm: 'sha256' });
     const url = await listen(createTlsServer({ key: alien.private, cert: alien.cert }));
-    expect(await send({ url })).toMatchObject({ outcome: 'retry', phase: 'tls', errorClass: 'tls_certificate' });
+    const opened = await socketsOpenedBy(async () => {
+      expect(await send({ url })).toMatchObject({ outcome: 'retry', phase: 'tls', errorClass: 'tls_certificate' });
+    });
+    expect(opened.map((socket) => socket.closed)).toEqual([true]);
   });
 
   test('the certificate is for another name', async () => {
@@ -95,7 +104,10 @@ describe('a failure before bytes leave is definite', () => {
 
   test('it does not speak TLS', async () => {
     const url = await listen(createTcpServer((socket) => void socket.write('HTTP/1.1 400 Bad Request\r\n\r\n')));
-    expect(await send({ url })).toMatchObject({ outcome: 'retry', phase: 'tls', errorClass: 'tls_failed' });
+    const opened = await socketsOpenedBy(async () => {
+      expect(await send({ url })).toMatchObject({ outcome: 'retry', phase: 'tls', errorClass: 'tls_failed' });
+    });
+    expect(opened.map((socket) => socket.closed)).toEqual([true]);
   });
 
   test('it hangs up in the handshake', async () => {
@@ -105,8 +117,11 @@ describe('a failure before bytes leave is definite', () => {
 
   test('the deadline passes in the handshake', async () => {
     const url = await listen(createTcpServer());
-    const result = await send({ url, deadlineMs: 300 });
-    expect(result).toMatchObject({ outcome: 'retry', phase: 'tls', errorClass: 'deadline' });
+    const opened = await socketsOpenedBy(async () => {
+      const result = await send({ url, deadlineMs: 300 });
+      expect(result).toMatchObject({ outcome: 'retry', phase: 'tls', errorClass: 'deadline' });
+    });
+    expect(opened.map((socket) => socket.closed)).toEqual([true]);
   });
 
   test('the deadline passes while the name is resolved', async () => {
@@ -137,8 +152,29 @@ describe.concurrent('without an answer after bytes may have left it is unknown',
     expect(result.latencyMs).toBeLessThan(10_000);
   });
 
+  test('it stops taking what is sent', async () => {
+    const behind = new URL(receiver.url('/ok'));
+    let taken = 0;
+    const url = await listen(
+      createTcpServer((socket) => {
+        const onward = connectTcp(Number(behind.port), behind.hostname);
+        onward.on('error', () => undefined).pipe(socket);
+        socket.on('data', (chunk) => {
+          taken += chunk.length;
+          onward.write(chunk);
+          if (taken > 100_000) socket.pause();
+        });
+      }),
+    );
+    const payload = 'x'.repeat(20_000_000);
+    const result = await send({ url, payload, deadlineMs: 4000 });
+    expect(result).toMatchObject({ outcome: 'unknown', phase: 'written', errorClass: 'deadline' });
+    expect(taken).toBeLessThan(payload.length);
+  });
+
   test('its headers do not end', async () => {
-    const result = await send({ url: receiver.url('/headers') });
+    // Cut off at a size, long before the deadline.
+    const result = await send({ url: receiver.url('/headers'), deadlineMs: 4000 });
     expect(result).toMatchObject({ outcome: 'unknown', phase: 'written', errorClass: 'response_headers_too_large' });
   });
 
