@@ -127,6 +127,7 @@ export const verbs = {
       scheduled: to('dispatching', 'claimed'),
       dispatching: to('dispatching', 'claimed'),
       queued: to('dispatching', 'claimed'),
+      'delivering, lease past': to(afterUnknown, 'recovered'),
     }),
   },
   claimById: {
@@ -151,7 +152,7 @@ export const verbs = {
       scheduled: to('expired', 'expired'),
       dispatching: to('expired', 'expired'),
       queued: to('expired', 'expired'),
-      'delivering, lease past': to(afterUnknown, 'recovered'),
+      'delivering, lease past': to(['cancelled', 'expired'], 'recovered'),
     }),
   },
   park: {
@@ -175,7 +176,7 @@ export const verbs = {
     by: 'claim, schedule',
     when: 'the queue accepted the invitation; own token',
     statement: 'enqueue',
-    cells: row(stays('receipt kept'), { dispatching: to('queued', 'queued') }),
+    cells: row(stays('receipt_kept'), { dispatching: to('queued', 'queued') }),
   },
   release: {
     by: 'claim, schedule',
@@ -195,6 +196,7 @@ export const verbs = {
       queued: to('delivering', 'opened'),
       'delivering, lease live': stays('leased'),
       'delivering, lease past': stays('leased'),
+      expired: stays('expired'),
     }),
   },
   expireByOpen: {
@@ -209,6 +211,7 @@ export const verbs = {
       queued: to('expired', 'expired'),
       'delivering, lease live': stays('leased'),
       'delivering, lease past': stays('leased'),
+      expired: stays('expired'),
     }),
   },
   settleSuccess: {

@@ -51,9 +51,10 @@ WITH asked AS MATERIALIZED (
     WHEN l.state = 'delivering' THEN
       CASE WHEN l.lease_owner = CAST(:token AS uuid) THEN 'opened' ELSE 'leased' END
     WHEN l.state IN ('shadow', 'held', 'scheduled') THEN 'not_claimed'
+    WHEN l.state = 'expired' THEN 'expired'
     WHEN l.state NOT IN ('dispatching', 'queued') THEN 'finished'
     WHEN l.cancel_requested_at IS NOT NULL THEN 'cancel_requested'
-    WHEN l.expires_at <= now() THEN CASE WHEN t.used THEN 'token_used' ELSE 'expired' END
+    WHEN l.expires_at <= now() THEN CASE WHEN t.used THEN 'token_used' ELSE 'expire' END
     WHEN NOT l.dispatch_on THEN 'paused'
     WHEN l.next_attempt_at > now() THEN 'not_due'
     WHEN t.used THEN 'token_used'
@@ -82,7 +83,7 @@ WITH asked AS MATERIALIZED (
   SET state = 'expired', state_since = now(), wake_at = NULL, lease_owner = NULL, lease_until = NULL,
       last_error = COALESCE(r.last_error, 'expired before any attempt')
   FROM judged j
-  WHERE j.verdict = 'expired' AND r.delivery_id = j.delivery_id
+  WHERE j.verdict = 'expire' AND r.delivery_id = j.delivery_id
   RETURNING r.delivery_id, r.version, r.state
 ), announced AS (
   INSERT INTO lifecycle_event (delivery_id, version, state, occurred_at)
@@ -95,8 +96,8 @@ SELECT
       'answer', 'opened', 'delivery_id', j.delivery_id, 'attempt_no', COALESCE(o.attempt_no, j.attempt_no),
       'key', j.idempotency_key, 'destination', j.destination, 'url', j.url, 'deadline_ms', j.deadline_ms)
     ELSE json_build_object(
-      'answer', COALESCE(j.verdict, 'not_found'), 'delivery_id', a.delivery_id,
-      'state', CASE j.verdict WHEN 'expired' THEN 'expired' ELSE j.state END,
+      'answer', CASE j.verdict WHEN 'expire' THEN 'expired' ELSE COALESCE(j.verdict, 'not_found') END,
+      'delivery_id', a.delivery_id, 'state', CASE j.verdict WHEN 'expire' THEN 'expired' ELSE j.state END,
       'due_in_ms', ceil(extract(epoch FROM j.next_attempt_at - now()) * 1000))
   END AS text) AS answer,
   CASE WHEN j.verdict IN ('open', 'opened') THEN encode(convert_to(j.payload, 'UTF8'), 'base64') END AS payload
