@@ -9,8 +9,10 @@ import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settin
 import { DataApi } from '../../lambdas/store/data-api.ts';
 import { PostgresLedger } from '../../lambdas/store/ledger.ts';
 import { migrateSchema, readMigrations } from '../../lambdas/store/migrations.ts';
+import type { Statement } from '../../lambdas/store/statement.ts';
 import { startDataApi } from '../../lib/local/data-api.ts';
 import { startPostgres } from '../../lib/local/postgres.ts';
+import { bindParameters } from '../../lib/local/sql-parameters.ts';
 
 export type TestLedger = Awaited<ReturnType<typeof startTestLedger>>;
 
@@ -63,6 +65,32 @@ export async function startTestLedger(stage: Stage = 'production') {
     pool,
     async sql<Row extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<Row[]> {
       return (await pool.query(text, values)).rows as Row[];
+    },
+    /** A session of its own, past the Data API: for transactions that stay open while others wait. */
+    async session() {
+      const client = new pg.Client({ connectionString: postgres.url('ledger') });
+      client.on('error', () => undefined);
+      await client.connect();
+      return {
+        async sql<Row extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<Row[]> {
+          return (await client.query(text, values)).rows as Row[];
+        },
+        /** Runs a statement of the store here. `before` goes before its text, such as EXPLAIN. */
+        async run<Input>(statement: Statement<Input, unknown>, input: Input, before = '') {
+          const given = Object.entries(statement.parameters(input, settings)).map(([name, value]) => ({
+            name,
+            value:
+              value === null
+                ? { isNull: true }
+                : typeof value === 'number'
+                  ? { longValue: value }
+                  : { stringValue: value },
+          }));
+          const { text, values } = bindParameters(before + statement.text, given);
+          return (await client.query({ text, values, rowMode: 'array' })).rows.map(([column]) => String(column));
+        },
+        close: () => client.end(),
+      };
     },
     /** Registers a destination that is active unless told otherwise. */
     async destination(name: string, more: { contract?: string; state?: string; url?: string; policy?: object } = {}) {

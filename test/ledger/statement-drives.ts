@@ -1,0 +1,419 @@
+// How to run each verb's statement on one reminder: when it applies, when it does not, and every way a choice can go.
+import { v7 as uuid } from 'uuid';
+import {
+  type Cell,
+  type DeliveryState,
+  type Situation,
+  situations,
+  type VerbName,
+  type verbs,
+} from '../../lambdas/core/delivery-states.ts';
+import type { Outcome, Reschedule } from '../../lambdas/core/ports.ts';
+import type { Settings } from '../../lambdas/core/settings.ts';
+import type { DataApi } from '../../lambdas/store/data-api.ts';
+import { cancel } from '../../lambdas/store/statements/cancel.ts';
+import { claim } from '../../lambdas/store/statements/claim.ts';
+import { claimById } from '../../lambdas/store/statements/claim-by-id.ts';
+import { enqueue } from '../../lambdas/store/statements/enqueue.ts';
+import { open } from '../../lambdas/store/statements/open.ts';
+import { release } from '../../lambdas/store/statements/release.ts';
+import { reschedule } from '../../lambdas/store/statements/reschedule.ts';
+import { settle } from '../../lambdas/store/statements/settle.ts';
+import { unpark } from '../../lambdas/store/statements/unpark.ts';
+import { type Arranged, type Circumstances, claimToken, inSeconds, openToken, producer } from './situations.ts';
+import { worker } from './test-ledger.ts';
+
+/** The circumstances of the row and what the command says beyond naming it. */
+export interface Conditions extends Circumstances {
+  readonly outcome?: Partial<Outcome>;
+  readonly reschedule?: Partial<Omit<Reschedule, 'dueAt'>> & { readonly newDueIn?: number };
+  readonly claimToken?: string;
+  readonly producer?: string;
+  /** The stage's numbers, where a choice needs others. */
+  readonly settings?: Partial<Settings>;
+}
+
+/** A way in which a verb's condition does not hold, and the cells that are then other than the verb's own. */
+export interface Otherwise {
+  readonly because: string;
+  readonly under: Conditions | ((situation: Situation) => Conditions);
+  readonly cells: Partial<Readonly<Record<Situation, Cell>>>;
+}
+
+/** One way a cell with several states can go. */
+export interface Fork {
+  readonly because: string;
+  readonly to: DeliveryState;
+  readonly under: Conditions;
+}
+
+export interface Drive {
+  readonly statement: { readonly name: string };
+  /** Makes the verb's condition true. */
+  readonly due: Conditions | ((situation: Situation) => Conditions);
+  readonly otherwise: readonly Otherwise[];
+  /** @default none: each cell leads to one state at most */
+  readonly forks?: readonly Fork[];
+  /** Columns that may change though nothing moves. @default none */
+  readonly marks?: readonly string[];
+  run(target: {
+    database: DataApi;
+    token: string;
+    row: Arranged;
+    under: Conditions;
+  }): Promise<{ answer: string; rows: readonly object[] }>;
+}
+
+/** The verbs whose statement exists: one that gets a statement and no drive does not compile. */
+export type DrivenVerb = {
+  [Name in VerbName]: (typeof verbs)[Name]['statement'] extends string ? Name : never;
+}[VerbName];
+
+const stays = (answer: string): Cell => ({ to: [], answer });
+const everywhere = (cell: Cell) =>
+  Object.fromEntries(situations.map((situation) => [situation, cell])) as Record<Situation, Cell>;
+const only = (cell: Cell, ...where: Situation[]) => Object.fromEntries(where.map((situation) => [situation, cell]));
+
+/** The answer of the line that names the reminder. */
+function answerFor(rows: readonly object[], { deliveryId }: Arranged): string {
+  const line = rows.find((row) => 'delivery_id' in row && row.delivery_id === deliveryId);
+  return line !== undefined && 'answer' in line ? String(line.answer) : 'absent';
+}
+
+const runClaim: Drive['run'] = async ({ database, token, row }) => {
+  const rows = await database.run(claim, { token, worker, limit: 10, lowWater: null });
+  return { answer: answerFor(rows, row), rows };
+};
+const runOpen: Drive['run'] = async ({ database, token, row }) => {
+  const rows = await database.run(open, { token, worker, deliveryIds: [row.deliveryId] });
+  return { answer: answerFor(rows, row), rows };
+};
+const runSettle: Drive['run'] = async ({ database, token, row, under }) => {
+  const attemptNo = under.outcome?.attemptNo ?? row.attempts;
+  const outcome: Outcome = {
+    deliveryId: row.deliveryId,
+    attemptNo,
+    openToken: openToken(attemptNo),
+    outcome: 'delivered',
+    phase: 'body',
+    status: 200,
+    errorClass: null,
+    detail: null,
+    latencyMs: 12.4,
+    retryAfterSeconds: null,
+    ...under.outcome,
+  };
+  const rows = await database.run(settle, { token, outcomes: [outcome] });
+  return { answer: String(rows[0]?.answer), rows };
+};
+
+const cancelAsked = { columns: { cancel_requested_at: inSeconds(-5) } };
+/** Pauses so long that no attempt can land before an expiry half a minute away. */
+const longPauses = { retryBaseSeconds: 1e9, retryCapSeconds: 1e9 };
+const exhausted = { attempts: 12, columns: { failures: 11 } };
+
+/** Every way on from an attempt whose sender fell silent, in the order of the rules. */
+const afterUnknown: readonly Fork[] = [
+  { because: 'the contract honours the key', to: 'scheduled', under: {} },
+  {
+    because: 'the contract is a status look-up',
+    to: 'scheduled',
+    under: { destination: { contract: 'status-lookup' } },
+  },
+  { because: 'the contract promises nothing', to: 'held', under: { destination: { contract: 'none' } } },
+  { because: 'a cancel was asked', to: 'cancelled', under: { ...cancelAsked, destination: { contract: 'none' } } },
+  { because: 'the hard cap of attempts is reached', to: 'dead', under: { attempts: 30 } },
+  {
+    because: 'attempts before a requeue do not count',
+    to: 'scheduled',
+    under: { attempts: 30, columns: { attempts_at_requeue: 1 } },
+  },
+  { because: 'it was the last failure the policy bears', to: 'dead', under: exhausted },
+  {
+    because: "the destination's own policy bears no failure",
+    to: 'dead',
+    under: { destination: { policy: { maxFailures: 1 } } },
+  },
+];
+const afterTimeIsOver: readonly Fork[] = [
+  {
+    because: 'its time is over',
+    to: 'expired',
+    under: { dueIn: -60, expiresIn: -1, destination: { contract: 'none' } },
+  },
+  { because: 'a cancel was asked before that', to: 'cancelled', under: { ...cancelAsked, dueIn: -60, expiresIn: -1 } },
+];
+const beforeItsTimeIsOver: readonly Fork[] = [
+  { because: 'no attempt can land before its expiry', to: 'expired', under: { expiresIn: 30, settings: longPauses } },
+];
+
+const failed = (outcome: Partial<Outcome>): Conditions => ({
+  outcome: { outcome: 'retry', phase: 'headers', status: 503, errorClass: 'http_503', ...outcome },
+});
+
+/** Every way on from a failure that is known. */
+const afterFailure: readonly Fork[] = [
+  { because: 'a failure worth another try', to: 'scheduled', under: {} },
+  { because: 'a fault of ours', to: 'scheduled', under: { ...failed({ outcome: 'not_sent' }), ...exhausted } },
+  { because: 'a permanent failure', to: 'dead', under: failed({ outcome: 'permanent' }) },
+  { because: 'the destination is gone', to: 'dead', under: failed({ outcome: 'gone' }) },
+  {
+    because: 'a permanent failure past its expiry',
+    to: 'dead',
+    under: { ...failed({ outcome: 'permanent' }), dueIn: -60, expiresIn: -1 },
+  },
+  {
+    because: 'a permanent failure of what was called off',
+    to: 'cancelled',
+    under: { ...failed({ outcome: 'permanent' }), ...cancelAsked },
+  },
+  {
+    because: 'a definite failure where nothing is promised',
+    to: 'scheduled',
+    under: { destination: { contract: 'none' } },
+  },
+  {
+    because: 'no attempt within the pause asked can land',
+    to: 'expired',
+    under: { ...failed({ retryAfterSeconds: 3600 }), expiresIn: 600 },
+  },
+  ...[...afterUnknown, ...afterTimeIsOver].map((fork) => ({
+    ...fork,
+    because: `unknown: ${fork.because}`,
+    under: { ...failed({ outcome: 'unknown', errorClass: 'deadline' }), ...fork.under },
+  })),
+  ...[...afterUnknown, ...afterTimeIsOver]
+    .filter(({ to }) => to !== 'held')
+    .map((fork) => ({ ...fork, because: `known: ${fork.because}` })),
+];
+
+const notYet = { because: 'its wake_at lies ahead', under: { wakeIn: 60 }, cells: everywhere(stays('absent')) };
+const underPause = { because: 'dispatch is paused', under: { paused: true } };
+
+export const drives: Readonly<Record<DrivenVerb, Drive>> = {
+  claim: {
+    statement: claim,
+    due: {},
+    otherwise: [notYet, { ...underPause, cells: only(stays('absent'), 'scheduled', 'dispatching', 'queued') }],
+    forks: [...afterUnknown, ...beforeItsTimeIsOver],
+    run: runClaim,
+  },
+  claimById: {
+    statement: claimById,
+    due: {},
+    otherwise: [
+      notYet,
+      { ...underPause, cells: only(stays('absent'), 'scheduled') },
+      {
+        because: 'the destination is paused',
+        under: { destination: { state: 'paused' } },
+        cells: only(stays('absent'), 'scheduled'),
+      },
+      { because: 'its time is over', under: { dueIn: -60, expiresIn: -1 }, cells: only(stays('absent'), 'scheduled') },
+    ],
+    async run({ database, token, row }) {
+      const rows = await database.run(claimById, { token, worker, deliveryIds: [row.deliveryId] });
+      return { answer: answerFor(rows, row), rows };
+    },
+  },
+  recover: {
+    statement: claim,
+    // Under a pause the statement closes what was begun and claims nothing: so recover stands alone.
+    due: { paused: true },
+    otherwise: [{ ...notYet, under: { wakeIn: 60, paused: true } }],
+    forks: [...afterUnknown, ...afterTimeIsOver, ...beforeItsTimeIsOver],
+    run: runClaim,
+  },
+  expireByClaim: {
+    statement: claim,
+    due: { dueIn: -60, expiresIn: -1 },
+    otherwise: [
+      {
+        because: 'its expiry and its wake_at lie ahead',
+        under: { wakeIn: 60, expiresIn: 60 },
+        cells: everywhere(stays('absent')),
+      },
+    ],
+    forks: afterTimeIsOver,
+    run: runClaim,
+  },
+  park: {
+    statement: claim,
+    due: { destination: { state: 'paused' } },
+    otherwise: [
+      { ...notYet, under: { wakeIn: 60, destination: { state: 'disabled' } } },
+      {
+        ...underPause,
+        under: { paused: true, destination: { state: 'broken' } },
+        cells: only(stays('absent'), 'scheduled', 'dispatching', 'queued'),
+      },
+    ],
+    forks: [...afterUnknown, ...beforeItsTimeIsOver].map(({ under, ...fork }) => ({
+      ...fork,
+      under: { ...under, destination: { ...under.destination, state: 'broken' } },
+    })),
+    run: runClaim,
+  },
+  unpark: {
+    statement: unpark,
+    due: parkedWhere({}),
+    otherwise: [
+      { because: 'it is not parked', under: {}, cells: only(stays('0'), 'scheduled') },
+      {
+        because: 'the destination is still disabled',
+        under: parkedWhere({ destination: { state: 'disabled' } }),
+        cells: only(stays('0'), 'scheduled'),
+      },
+    ],
+    async run({ database, token }) {
+      const rows = await database.run(unpark, { token, limit: 10 });
+      return { answer: String(rows[0]?.count), rows };
+    },
+  },
+  enqueue: {
+    statement: enqueue,
+    due: {},
+    otherwise: [
+      {
+        because: "it is another claim's",
+        under: { claimToken: uuid() },
+        cells: only(stays('receipt_kept'), 'dispatching'),
+      },
+    ],
+    async run({ database, row, under }) {
+      const receipt = {
+        deliveryId: row.deliveryId,
+        messageId: `message-${row.key}`,
+        queue: 'invitations',
+        delaySeconds: 3,
+      };
+      const rows = await database.run(enqueue, { claimToken: under.claimToken ?? claimToken, receipts: [receipt] });
+      return { answer: String(rows[0]?.answer), rows };
+    },
+  },
+  release: {
+    statement: release,
+    due: {},
+    otherwise: [
+      { because: "it is another claim's", under: { claimToken: uuid() }, cells: only(stays('0'), 'dispatching') },
+    ],
+    async run({ database, token, row, under }) {
+      const deliveryIds = [row.deliveryId];
+      const rows = await database.run(release, { token, claimToken: under.claimToken ?? claimToken, deliveryIds });
+      return { answer: String(rows[0]?.count), rows };
+    },
+  },
+  open: {
+    statement: open,
+    due: { expiresIn: 60 },
+    otherwise: [
+      {
+        because: 'it is due later',
+        under: { dueIn: 30, expiresIn: 60 },
+        cells: only(stays('not_due'), 'dispatching', 'queued'),
+      },
+      { ...underPause, cells: only(stays('paused'), 'dispatching', 'queued') },
+      ...['paused', 'disabled', 'broken'].map((state) => ({
+        because: `the destination is ${state}`,
+        under: { destination: { state } },
+        cells: only(stays('paused'), 'dispatching', 'queued'),
+      })),
+    ],
+    run: runOpen,
+  },
+  expireByOpen: {
+    statement: open,
+    due: { dueIn: -60, expiresIn: -1 },
+    otherwise: [
+      {
+        because: 'its expiry lies ahead',
+        under: { dueIn: 30, expiresIn: 60 },
+        cells: only(stays('not_due'), 'dispatching', 'queued'),
+      },
+    ],
+    run: runOpen,
+  },
+  settleSuccess: {
+    statement: settle,
+    due: { attempts: 1 },
+    otherwise: [
+      {
+        because: 'the attempt was opened under another token',
+        under: { attempts: 1, outcome: { openToken: uuid() } },
+        cells: everywhere(stays('not_opened')),
+      },
+    ],
+    run: runSettle,
+  },
+  settleFailure: {
+    statement: settle,
+    due: { attempts: 1, ...failed({}) },
+    otherwise: [
+      {
+        because: 'another attempt holds the lease',
+        under: { attempts: 2, ...failed({ attemptNo: 1 }) },
+        cells: everywhere(stays('recorded')),
+      },
+      {
+        because: 'the attempt was opened under another token',
+        under: { attempts: 1, ...failed({ openToken: uuid() }) },
+        cells: everywhere(stays('not_opened')),
+      },
+    ],
+    forks: afterFailure,
+    run: runSettle,
+  },
+  cancel: {
+    statement: cancel,
+    due: {},
+    otherwise: [
+      { because: "it is another producer's", under: { producer: 'rival' }, cells: everywhere(stays('not_found')) },
+    ],
+    marks: ['cancel_requested_at'],
+    async run({ database, token, row, under }) {
+      const reminders = [{ item: 0, name: { deliveryId: row.deliveryId } }];
+      const rows = await database.run(cancel, { token, producer: under.producer ?? producer, reminders });
+      return { answer: String(rows[0]?.answer), rows };
+    },
+  },
+  reschedule: {
+    statement: reschedule,
+    due: { reschedule: { expectedVersion: 1 } },
+    otherwise: [
+      {
+        because: 'it is due then already',
+        under: { reschedule: { newDueIn: 0 } },
+        cells: only(stays('unchanged'), 'shadow', 'scheduled', 'dispatching', 'queued'),
+      },
+      {
+        because: 'another version was expected',
+        under: { reschedule: { expectedVersion: 2 } },
+        cells: only(stays('stale'), ...situations.slice(0, 7)),
+      },
+      {
+        because: 'the result of an attempt is not known',
+        under: { attempts: 1 },
+        cells: only(stays('too_late'), ...situations.slice(0, 7)),
+      },
+      {
+        because: 'it would expire before it is due',
+        under: { reschedule: { newDueIn: 600, expiresAt: inSeconds(500).toISOString() } },
+        cells: only(stays('invalid_expiry'), 'shadow', 'scheduled', 'dispatching', 'queued'),
+      },
+      { because: "it is another producer's", under: { producer: 'rival' }, cells: everywhere(stays('not_found')) },
+    ],
+    async run({ database, token, row, under }) {
+      const { newDueIn = 3600, ...command } = under.reschedule ?? {};
+      const dueAt = new Date(Date.parse(row.dueAt) + newDueIn * 1000).toISOString();
+      const reminders = [{ item: 0, name: { key: row.key }, dueAt, ...command }];
+      const rows = await database.run(reschedule, { token, producer: under.producer ?? producer, reminders });
+      return { answer: String(rows[0]?.answer), rows };
+    },
+  },
+};
+
+/** Only a scheduled row can be parked. */
+function parkedWhere(under: Conditions) {
+  return (situation: Situation): Conditions =>
+    situation === 'scheduled' ? { ...under, columns: { parked: true, wake_at: 'infinity' } } : under;
+}
