@@ -146,30 +146,10 @@ describe.concurrent('without an answer after bytes may have left it is unknown',
   });
 
   test('it never answers', async () => {
-    const result = await send({ url: receiver.url('/hang'), deadlineMs: 1500 });
+    const result = await send({ url: receiver.url('/hang'), deadlineMs: 2500 });
     expect(result).toMatchObject({ outcome: 'unknown', phase: 'written', errorClass: 'deadline' });
-    expect(result.latencyMs).toBeGreaterThanOrEqual(1490);
+    expect(result.latencyMs).toBeGreaterThanOrEqual(2490);
     expect(result.latencyMs).toBeLessThan(10_000);
-  });
-
-  test('it stops taking what is sent', async () => {
-    const behind = new URL(receiver.url('/ok'));
-    let taken = 0;
-    const url = await listen(
-      createTcpServer((socket) => {
-        const onward = connectTcp(Number(behind.port), behind.hostname);
-        onward.on('error', () => undefined).pipe(socket);
-        socket.on('data', (chunk) => {
-          taken += chunk.length;
-          onward.write(chunk);
-          if (taken > 100_000) socket.pause();
-        });
-      }),
-    );
-    const payload = 'x'.repeat(20_000_000);
-    const result = await send({ url, payload, deadlineMs: 4000 });
-    expect(result).toMatchObject({ outcome: 'unknown', phase: 'written', errorClass: 'deadline' });
-    expect(taken).toBeLessThan(payload.length);
   });
 
   test('its headers do not end', async () => {
@@ -186,7 +166,7 @@ describe.concurrent('without an answer after bytes may have left it is unknown',
         await sleep(30);
       }
     });
-    const result = await send({ url, deadlineMs: 1500 });
+    const result = await send({ url, deadlineMs: 2500 });
     expect(result).toMatchObject({ outcome: 'unknown', phase: 'written', errorClass: 'deadline' });
   });
 
@@ -202,7 +182,7 @@ describe.concurrent('without an answer after bytes may have left it is unknown',
         await sleep(30);
       }
     });
-    const result = await send({ url, deadlineMs: 1500 });
+    const result = await send({ url, deadlineMs: 2500 });
     expect(result).toMatchObject({ outcome: 'unknown', phase: 'written', status: null, errorClass: 'deadline' });
   });
 
@@ -233,7 +213,7 @@ describe.concurrent('an answer decides when its headers are in', () => {
     ['/trickle/200', 'delivered', 'body'],
     ['/trickle/422', 'permanent', 'body'],
   ])('%s, whose body has no end, at the deadline', async (path, outcome, phase) => {
-    const result = await send({ url: receiver.url(path), deadlineMs: 1500 });
+    const result = await send({ url: receiver.url(path), deadlineMs: 2500 });
     expect(result).toMatchObject({ outcome, phase });
     expect(result.latencyMs).toBeLessThan(10_000);
   });
@@ -344,6 +324,27 @@ describe('a session', () => {
   });
 });
 
+// Apart from the others, whose deadlines it would use up: signing so much takes the processor.
+test('a peer that stops taking what is sent is left at the deadline', async () => {
+  const behind = new URL(receiver.url('/ok'));
+  let taken = 0;
+  const url = await listen(
+    createTcpServer((socket) => {
+      const onward = connectTcp(Number(behind.port), behind.hostname);
+      onward.on('error', () => undefined).pipe(socket);
+      socket.on('data', (chunk) => {
+        taken += chunk.length;
+        onward.write(chunk);
+        if (taken > 100_000) socket.pause();
+      });
+    }),
+  );
+  const payload = 'x'.repeat(20_000_000);
+  const result = await send({ url, payload, deadlineMs: 6000 });
+  expect(result).toMatchObject({ outcome: 'unknown', phase: 'written', errorClass: 'deadline' });
+  expect(taken).toBeLessThan(payload.length);
+});
+
 test('the name that is asked for is told in the handshake and in the request, whichever address is dialled', async () => {
   const told: unknown[] = [];
   const url = await listen(
@@ -372,7 +373,7 @@ test.each([
   const sockets = await socketsOpenedBy(async () => {
     const session = await webhookClient({ signingKeys: async () => roots, trusted: loopback }).prepare();
     const request = { deliveryId: 'x', key: 'k', destination: 'd', url: receiver.url(path), payload: '{}' };
-    const result = await session.post({ ...request, deadlineMs: 1500 }, new AbortController().signal);
+    const result = await session.post({ ...request, deadlineMs: 2500 }, new AbortController().signal);
     expect(result).toMatchObject({ outcome });
   });
   expect(sockets.map((socket) => socket.closed)).toEqual([true]);
