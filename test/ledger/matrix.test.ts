@@ -1,5 +1,5 @@
 // The state machine, cell by cell: each verb's statement on a reminder in each situation, due and not, once and twice.
-import { existsSync, readdirSync } from 'node:fs';
+import { existsSync } from 'node:fs';
 import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import {
@@ -12,10 +12,10 @@ import {
   type VerbName,
   verbs,
 } from '../../lambdas/core/delivery-states.ts';
-import type { Statement } from '../../lambdas/store/statement.ts';
 import { dump, empty, ledgerTables } from './ledger-rows.ts';
 import { arrange } from './situations.ts';
 import { type Conditions, type Drive, drives } from './statement-drives.ts';
+import { statementFolder, statementModules, statementOf } from './statement-modules.ts';
 import { startTestLedger, type TestLedger } from './test-ledger.ts';
 
 /** Statements that no verb of the state machine names, and why. */
@@ -30,8 +30,6 @@ const otherStatements: Readonly<Record<string, { writes: boolean; why: string }>
   'list-destinations': { writes: false, why: 'reads the registry' },
 };
 
-const folder = new URL('../../lambdas/store/statements/', import.meta.url);
-const modules = readdirSync(folder).map((file) => file.replace(/\.ts$/, ''));
 const driven = Object.entries(drives) as [VerbName, Drive][];
 const allVerbs = Object.entries(verbs) as [VerbName, Verb][];
 /** A verb's name as its module's would be. */
@@ -48,11 +46,11 @@ afterAll(() => ledger.stop());
 describe('every statement has its place in the table, and every verb its statement', () => {
   test('each module is named by a verb, or is declared to move no reminder', () => {
     const named = allVerbs.flatMap(([, { statement }]) => (typeof statement === 'string' ? [statement] : []));
-    expect([...new Set([...named, ...Object.keys(otherStatements)])].sort()).toEqual(modules.sort());
+    expect([...new Set([...named, ...Object.keys(otherStatements)])].sort()).toEqual(statementModules);
     expect(Object.keys(otherStatements).filter((name) => named.includes(name))).toEqual([]);
   });
 
-  test.each(modules)('%s exports one statement of its own name', async (module) => {
+  test.each(statementModules)('%s exports one statement of its own name', async (module) => {
     const statement = await statementOf(module);
     const declared = otherStatements[module];
     if (declared === undefined || declared.writes) return;
@@ -61,11 +59,11 @@ describe('every statement has its place in the table, and every verb its stateme
 
   test.each(allVerbs)('%s', (name, { statement, cells }) => {
     if (typeof statement === 'string') {
-      expect(modules).toContain(statement);
+      expect(statementModules).toContain(statement);
       expect((drives as Partial<Record<VerbName, Drive>>)[name]?.statement.name).toBe(statement);
     } else {
       expect(statement.comesWith).toMatch(/\w/);
-      expect(existsSync(new URL(`${moduleOf(name)}.ts`, folder))).toBe(false);
+      expect(existsSync(new URL(`${moduleOf(name)}.ts`, statementFolder))).toBe(false);
     }
     for (const situation of situations) expect(cells[situation].answer, situation).toMatch(/\w/);
   });
@@ -133,12 +131,3 @@ function without(row: Readonly<Record<string, unknown>> = {}, marks: readonly st
 
 /** The time left until a reminder is due passes between two runs. */
 const withoutTimeLeft = (row: object) => ({ ...row, due_in_ms: undefined });
-
-async function statementOf(module: string): Promise<Statement<unknown, unknown>> {
-  const exported: Record<string, unknown> = await import(new URL(`${module}.ts`, folder).href);
-  const found = Object.values(exported).filter(
-    (value): value is Statement<unknown, unknown> => typeof value === 'object' && value !== null && 'text' in value,
-  );
-  expect(found.map(({ name }) => name)).toEqual([module]);
-  return found[0] as Statement<unknown, unknown>;
-}
