@@ -132,13 +132,13 @@ test('no more run at once than may; the rest waits in the queue', async () => {
     await sleep(150);
   }
   expect(Object.values(await receives())).toEqual([1, 1, 1]);
-  const [, , third] = lines()
-    .slice(seen)
-    .flatMap(({ begun }) => begun ?? []);
-  const [firstEnd] = lines()
-    .slice(seen)
-    .flatMap(({ ended }) => ended ?? []);
+  const all = lines().slice(seen);
+  const [, , third] = all.flatMap(({ begun }) => begun ?? []);
+  const [firstEnd] = all.flatMap(({ ended }) => ended ?? []);
   expect(third).toBeGreaterThanOrEqual(firstEnd ?? 0);
+  // It was not taken and then throttled.
+  const receiveCounts = all.flatMap(({ Records = [] }) => Records.map((one) => one.attributes.ApproximateReceiveCount));
+  expect(receiveCounts).toEqual(['1', '1', '1']);
 });
 
 test('a throttled invocation costs a receive', async () => {
