@@ -36,7 +36,8 @@ WITH repeated AS MATERIALIZED (
   INSERT INTO claim_batch (token, claimed, recovered, expired, parked, high_water, request_id, log_stream, claimed_at)
   SELECT CAST(:token AS uuid), ARRAY(SELECT delivery_id FROM claimed ORDER BY delivery_id), '{}', '{}', '{}',
          (SELECT max(wake_at) FROM candidate), CAST(:request_id AS text), CAST(:log_stream AS text), now()
-  WHERE EXISTS (SELECT FROM candidate)
+  -- Also when nothing was found: to a twin whose first run is still under way, all its rows look locked by another.
+  WHERE NOT EXISTS (SELECT FROM repeated)
 )
 SELECT CAST(json_build_object(
   'answer', 'claimed', 'delivery_id', c.delivery_id,

@@ -108,7 +108,8 @@ WITH repeated AS MATERIALIZED (
          ARRAY(SELECT delivery_id FROM expired ORDER BY delivery_id),
          ARRAY(SELECT delivery_id FROM parked ORDER BY delivery_id),
          (SELECT max(wake_at) FROM judged), CAST(:request_id AS text), CAST(:log_stream AS text), now()
-  WHERE EXISTS (SELECT FROM judged WHERE verb IS NOT NULL)
+  -- Also when nothing was found: to a twin whose first run is still under way, all its rows look locked by another.
+  WHERE NOT EXISTS (SELECT FROM repeated)
   RETURNING claimed, recovered, expired, parked, high_water
 ), answered AS MATERIALIZED (
   SELECT * FROM batch UNION ALL SELECT * FROM repeated
