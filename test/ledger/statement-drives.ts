@@ -21,7 +21,7 @@ import { reschedule } from '../../lambdas/store/statements/reschedule.ts';
 import { settle } from '../../lambdas/store/statements/settle.ts';
 import { unpark } from '../../lambdas/store/statements/unpark.ts';
 import { type Arranged, type Circumstances, claimToken, inSeconds, openToken, producer } from './situations.ts';
-import { worker } from './test-ledger.ts';
+import { outcome, worker } from './test-ledger.ts';
 
 /** The circumstances of the row and what the command says beyond naming it. */
 export interface Conditions extends Circumstances {
@@ -90,20 +90,8 @@ const runOpen: Drive['run'] = async ({ database, token, row }) => {
 };
 const runSettle: Drive['run'] = async ({ database, token, row, under }) => {
   const attemptNo = under.outcome?.attemptNo ?? row.attempts;
-  const outcome: Outcome = {
-    deliveryId: row.deliveryId,
-    attemptNo,
-    openToken: openToken(attemptNo),
-    outcome: 'delivered',
-    phase: 'body',
-    status: 200,
-    errorClass: null,
-    detail: null,
-    latencyMs: 12.4,
-    retryAfterSeconds: null,
-    ...under.outcome,
-  };
-  const rows = await database.run(settle, { token, outcomes: [outcome] });
+  const settled = outcome(row.deliveryId, openToken(attemptNo), { attemptNo, ...under.outcome });
+  const rows = await database.run(settle, { token, outcomes: [settled] });
   return { answer: String(rows[0]?.answer), rows };
 };
 

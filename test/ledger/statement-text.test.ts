@@ -8,7 +8,7 @@ import { enqueue } from '../../lambdas/store/statements/enqueue.ts';
 import { open } from '../../lambdas/store/statements/open.ts';
 import { settle } from '../../lambdas/store/statements/settle.ts';
 import { statementModules, statementOf } from './statement-modules.ts';
-import { newReminder, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
+import { newReminder, outcome, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
 
 const lambdas = new URL('../../lambdas/', import.meta.url);
 const sources = readdirSync(lambdas, { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts'));
@@ -115,7 +115,7 @@ describe('on PostgreSQL', () => {
       const deliveryIds = ids.slice(place, place + 10);
       const openToken = uuid();
       await session.run(open, { token: openToken, worker, deliveryIds });
-      await session.run(settle, { token: uuid(), outcomes: deliveryIds.map((id) => success(id, openToken)) });
+      await session.run(settle, { token: uuid(), outcomes: deliveryIds.map((id) => outcome(id, openToken)) });
     }
     await session.sql('SELECT pg_stat_force_next_flush()');
     const [updates] = await session.sql<{ all: string; hot: string }>(
@@ -167,19 +167,4 @@ function indexesRead(plan: readonly string[]): string[] {
     return /Index Scan (?:using|on) (reminder_delivery_\w+)/.exec(line)?.[1] ?? [];
   });
   return [...new Set(found)];
-}
-
-function success(deliveryId: string, openToken: string) {
-  return {
-    deliveryId,
-    attemptNo: 1,
-    openToken,
-    outcome: 'delivered' as const,
-    phase: 'body' as const,
-    status: 200,
-    errorClass: null,
-    detail: null,
-    latencyMs: 10,
-    retryAfterSeconds: null,
-  };
 }

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import pg from 'pg';
 import { v7 as uuid } from 'uuid';
-import type { NewReminder, Worker } from '../../lambdas/core/ports.ts';
+import type { NewReminder, Outcome, Worker } from '../../lambdas/core/ports.ts';
 import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
 import { DataApi } from '../../lambdas/store/data-api.ts';
 import { PostgresLedger } from '../../lambdas/store/ledger.ts';
@@ -123,6 +123,23 @@ export function newReminder(destination: string, dueInSeconds: number, more: Par
     dueAt: new Date(Date.now() + dueInSeconds * 1000).toISOString(),
     expiresAt: null,
     payload: '{"text":"pay your bill"}',
+    ...more,
+  };
+}
+
+/** What a sender settles after its first attempt: a 200 unless told otherwise. */
+export function outcome(deliveryId: string, openToken: string, more: Partial<Outcome> = {}): Outcome {
+  return {
+    deliveryId,
+    attemptNo: 1,
+    openToken,
+    outcome: 'delivered',
+    phase: 'body',
+    status: 200,
+    errorClass: null,
+    detail: null,
+    latencyMs: 12.4,
+    retryAfterSeconds: null,
     ...more,
   };
 }
