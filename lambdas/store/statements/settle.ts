@@ -52,7 +52,8 @@ WITH item AS MATERIALIZED (
 ), judged AS MATERIALIZED (
   SELECT t.*, CASE
     WHEN t.outcome = 'delivered' THEN CASE WHEN t.state NOT IN ('shadow', 'delivered') THEN 'delivered' END
-    WHEN t.state = 'delivering' AND t.lease_owner = t.open_token AND t.present_attempt = t.attempt_no THEN
+    WHEN t.state = 'delivering' AND t.lease_owner = t.open_token AND t.present_attempt = t.attempt_no
+      AND NOT EXISTS (SELECT FROM timed s WHERE s.delivery_id = t.delivery_id AND s.outcome = 'delivered') THEN
       state_after_failure(t.outcome, t.contract, t.cancel_requested_at, t.expires_at,
                           t.present_attempt - t.attempts_at_requeue, t.failures,
                           CAST(:attempt_hard_cap AS integer), t.max_failures, now(), t.retry_at)
@@ -94,12 +95,11 @@ WITH item AS MATERIALIZED (
   WHERE r.delivery_id = v.delivery_id
 ), overtaken AS (
   INSERT INTO attempt_outcome (delivery_id, attempt_no, token, recorded_by, recorded_at, outcome)
-  SELECT a.delivery_id, a.attempt_no, CAST(:token AS uuid), 'sender', now(), 'overtaken'
+  SELECT v.delivery_id, v.present_attempt, CAST(:token AS uuid), 'sender', now(), 'overtaken'
   FROM deciding v
-  JOIN delivery_attempt a ON a.delivery_id = v.delivery_id AND a.attempt_no <> v.attempt_no
-  WHERE v.next_state = 'delivered'
-    AND NOT EXISTS (SELECT FROM attempt_outcome o
-                    WHERE o.delivery_id = a.delivery_id AND o.attempt_no = a.attempt_no)
+  -- The locked row tells which attempt is open; one begun or settled during a wait for the lock is not in the snapshot.
+  WHERE v.next_state = 'delivered' AND v.state = 'delivering' AND v.present_attempt <> v.attempt_no
+    AND NOT EXISTS (SELECT FROM item i WHERE i.delivery_id = v.delivery_id AND i.attempt_no = v.present_attempt)
   ON CONFLICT DO NOTHING
 ), disabled AS (
   UPDATE destination d
