@@ -251,46 +251,39 @@ describe('a twin: one claim sent twice, the first still running', () => {
   ])('$why; both answer the same, and the rows are taken once', async ({ rows, limit }) => {
     await schedule(rows, -1);
     const command = { token: uuid(), worker, limit, lowWater: null };
-    const first = await ledger.session();
-    await first.sql('BEGIN');
-    const taken = (await first.run(claim, command)).map((line) => JSON.parse(line));
-    const twin = ledger.ledger.claim(command);
-    await sleep(200);
-    await first.sql('COMMIT');
-    await first.close();
-    expect(ids(await twin)).toEqual(taken.flatMap((line) => (line.answer === 'claimed' ? [line.delivery_id] : [])));
+    let taken: string[] = [];
+    const twin = await ledger.behind(
+      async (session) => {
+        const lines = (await session.run(claim, command)).map((line) => JSON.parse(line));
+        taken = lines.flatMap((line) => (line.answer === 'claimed' ? [line.delivery_id] : []));
+      },
+      () => ledger.ledger.claim(command),
+    );
+    expect(ids(twin)).toEqual(taken);
     expect(await states()).toEqual({ dispatching: 5, ...(rows > 5 ? { scheduled: rows - 5 } : {}) });
   });
 
   test('of the first claim that was killed takes its place', async () => {
     const scheduled = await schedule(5, -1);
     const command = { token: uuid(), worker, limit: 10, lowWater: null };
-    const first = await ledger.session();
-    await first.sql('BEGIN');
-    await first.run(claim, command);
-    const twin = ledger.ledger.claim(command);
-    await sleep(200);
-    await first.close();
-    await twin;
-    expect(
-      ids(await ledger.ledger.claim({ ...command, token: uuid() }))
-        .concat(ids(await twin))
-        .sort(),
-    ).toEqual(scheduled.sort());
+    const twin = await ledger.behind(
+      (session) => session.run(claim, command),
+      () => ledger.ledger.claim(command),
+      'ROLLBACK',
+    );
+    const next = await ledger.ledger.claim({ ...command, token: uuid() });
+    expect([...ids(twin), ...ids(next)].sort()).toEqual(scheduled.sort());
     expect(await states()).toEqual({ dispatching: 5 });
   });
 
   test('of a claim by id answers what the first took', async () => {
     const deliveryIds = await schedule(5, -1);
     const command = { token: uuid(), worker, deliveryIds };
-    const first = await ledger.session();
-    await first.sql('BEGIN');
-    await first.run(claimById, command);
-    const twin = ledger.ledger.claimById(command);
-    await sleep(200);
-    await first.sql('COMMIT');
-    await first.close();
-    expect(ids(await twin)).toEqual(deliveryIds.sort());
+    const twin = await ledger.behind(
+      (session) => session.run(claimById, command),
+      () => ledger.ledger.claimById(command),
+    );
+    expect(ids(twin)).toEqual(deliveryIds.sort());
     expect(await timesClaimed()).toEqual(new Map(deliveryIds.map((id) => [id, 1])));
   });
 });

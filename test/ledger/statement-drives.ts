@@ -2,14 +2,11 @@
 import { v7 as uuid } from 'uuid';
 import {
   type Cell,
-  type DeliveryState,
   type Situation,
   situations,
   type VerbName,
   type verbs,
 } from '../../lambdas/core/delivery-states.ts';
-import type { Outcome, Reschedule } from '../../lambdas/core/ports.ts';
-import type { Settings } from '../../lambdas/core/settings.ts';
 import type { DataApi } from '../../lambdas/store/data-api.ts';
 import { cancel } from '../../lambdas/store/statements/cancel.ts';
 import { claim } from '../../lambdas/store/statements/claim.ts';
@@ -20,31 +17,23 @@ import { release } from '../../lambdas/store/statements/release.ts';
 import { reschedule } from '../../lambdas/store/statements/reschedule.ts';
 import { settle } from '../../lambdas/store/statements/settle.ts';
 import { unpark } from '../../lambdas/store/statements/unpark.ts';
-import { type Arranged, type Circumstances, claimToken, inSeconds, openToken, producer } from './situations.ts';
+import {
+  afterFailure,
+  afterTimeIsOver,
+  afterUnknown,
+  beforeItsTimeIsOver,
+  type Conditions,
+  type Fork,
+  failed,
+} from './failure-forks.ts';
+import { type Arranged, claimToken, inSeconds, openToken, producer } from './situations.ts';
 import { outcome, worker } from './test-ledger.ts';
-
-/** The circumstances of the row and what the command says beyond naming it. */
-export interface Conditions extends Circumstances {
-  readonly outcome?: Partial<Outcome>;
-  readonly reschedule?: Partial<Omit<Reschedule, 'dueAt'>> & { readonly newDueIn?: number };
-  readonly claimToken?: string;
-  readonly producer?: string;
-  /** The stage's numbers, where a choice needs others. */
-  readonly settings?: Partial<Settings>;
-}
 
 /** A way in which a verb's condition does not hold, and the cells that are then other than the verb's own. */
 export interface Otherwise {
   readonly because: string;
   readonly under: Conditions | ((situation: Situation) => Conditions);
   readonly cells: Partial<Readonly<Record<Situation, Cell>>>;
-}
-
-/** One way a cell with several states can go. */
-export interface Fork {
-  readonly because: string;
-  readonly to: DeliveryState;
-  readonly under: Conditions;
 }
 
 export interface Drive {
@@ -54,8 +43,8 @@ export interface Drive {
   readonly otherwise: readonly Otherwise[];
   /** @default none: each cell leads to one state at most */
   readonly forks?: readonly Fork[];
-  /** Columns that may change though nothing moves. @default none */
-  readonly marks?: readonly string[];
+  /** The column that a cell writes though nothing moves. @default none */
+  readonly marks?: Partial<Readonly<Record<Situation, string>>>;
   run(target: {
     database: DataApi;
     token: string;
@@ -94,86 +83,6 @@ const runSettle: Drive['run'] = async ({ database, token, row, under }) => {
   const rows = await database.run(settle, { token, outcomes: [settled] });
   return { answer: String(rows[0]?.answer), rows };
 };
-
-const cancelAsked = { columns: { cancel_requested_at: inSeconds(-5) } };
-/** Pauses so long that no attempt can land before an expiry half a minute away. */
-const longPauses = { retryBaseSeconds: 1e9, retryCapSeconds: 1e9 };
-const exhausted = { attempts: 12, columns: { failures: 11 } };
-
-/** Every way on from an attempt whose sender fell silent, in the order of the rules. */
-const afterUnknown: readonly Fork[] = [
-  { because: 'the contract honours the key', to: 'scheduled', under: {} },
-  {
-    because: 'the contract is a status look-up',
-    to: 'scheduled',
-    under: { destination: { contract: 'status-lookup' } },
-  },
-  { because: 'the contract promises nothing', to: 'held', under: { destination: { contract: 'none' } } },
-  { because: 'a cancel was asked', to: 'cancelled', under: { ...cancelAsked, destination: { contract: 'none' } } },
-  { because: 'the hard cap of attempts is reached', to: 'dead', under: { attempts: 30 } },
-  {
-    because: 'attempts before a requeue do not count',
-    to: 'scheduled',
-    under: { attempts: 30, columns: { attempts_at_requeue: 1 } },
-  },
-  { because: 'it was the last failure the policy bears', to: 'dead', under: exhausted },
-  {
-    because: "the destination's own policy bears no failure",
-    to: 'dead',
-    under: { destination: { policy: { maxFailures: 1 } } },
-  },
-];
-const afterTimeIsOver: readonly Fork[] = [
-  {
-    because: 'its time is over',
-    to: 'expired',
-    under: { dueIn: -60, expiresIn: -1, destination: { contract: 'none' } },
-  },
-  { because: 'a cancel was asked before that', to: 'cancelled', under: { ...cancelAsked, dueIn: -60, expiresIn: -1 } },
-];
-const beforeItsTimeIsOver: readonly Fork[] = [
-  { because: 'no attempt can land before its expiry', to: 'expired', under: { expiresIn: 30, settings: longPauses } },
-];
-
-const failed = (outcome: Partial<Outcome>): Conditions => ({
-  outcome: { outcome: 'retry', phase: 'headers', status: 503, errorClass: 'http_503', ...outcome },
-});
-
-/** Every way on from a failure that is known. */
-const afterFailure: readonly Fork[] = [
-  { because: 'a failure worth another try', to: 'scheduled', under: {} },
-  { because: 'a fault of ours', to: 'scheduled', under: { ...failed({ outcome: 'not_sent' }), ...exhausted } },
-  { because: 'a permanent failure', to: 'dead', under: failed({ outcome: 'permanent' }) },
-  { because: 'the destination is gone', to: 'dead', under: failed({ outcome: 'gone' }) },
-  {
-    because: 'a permanent failure past its expiry',
-    to: 'dead',
-    under: { ...failed({ outcome: 'permanent' }), dueIn: -60, expiresIn: -1 },
-  },
-  {
-    because: 'a permanent failure of what was called off',
-    to: 'cancelled',
-    under: { ...failed({ outcome: 'permanent' }), ...cancelAsked },
-  },
-  {
-    because: 'a definite failure where nothing is promised',
-    to: 'scheduled',
-    under: { destination: { contract: 'none' } },
-  },
-  {
-    because: 'no attempt within the pause asked can land',
-    to: 'expired',
-    under: { ...failed({ retryAfterSeconds: 3600 }), expiresIn: 600 },
-  },
-  ...[...afterUnknown, ...afterTimeIsOver].map((fork) => ({
-    ...fork,
-    because: `unknown: ${fork.because}`,
-    under: { ...failed({ outcome: 'unknown', errorClass: 'deadline' }), ...fork.under },
-  })),
-  ...[...afterUnknown, ...afterTimeIsOver]
-    .filter(({ to }) => to !== 'held')
-    .map((fork) => ({ ...fork, because: `known: ${fork.because}` })),
-];
 
 const notYet = { because: 'its wake_at lies ahead', under: { wakeIn: 60 }, cells: everywhere(stays('absent')) };
 const underPause = { because: 'dispatch is paused', under: { paused: true } };
@@ -357,7 +266,10 @@ export const drives: Readonly<Record<DrivenVerb, Drive>> = {
     otherwise: [
       { because: "it is another producer's", under: { producer: 'rival' }, cells: everywhere(stays('not_found')) },
     ],
-    marks: ['cancel_requested_at'],
+    marks: {
+      'delivering, lease live': 'cancel_requested_at',
+      'delivering, lease past': 'cancel_requested_at',
+    },
     async run({ database, token, row, under }) {
       const reminders = [{ item: 0, name: { deliveryId: row.deliveryId } }];
       const rows = await database.run(cancel, { token, producer: under.producer ?? producer, reminders });

@@ -2,6 +2,7 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { v7 as uuid } from 'uuid';
 import type { NewReminder, Outcome, Worker } from '../../lambdas/core/ports.ts';
@@ -53,6 +54,7 @@ export async function startTestLedger(stage: Stage = 'production') {
   await migrateSchema(open('ledger'), migrationFiles(), settings);
   const pool = new pg.Pool({ connectionString: postgres.url('ledger'), max: 10 });
   pool.on('error', () => undefined);
+  const session = () => startSession(postgres.url('ledger'), settings);
   return {
     postgres,
     api,
@@ -66,31 +68,26 @@ export async function startTestLedger(stage: Stage = 'production') {
     async sql<Row extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<Row[]> {
       return (await pool.query(text, values)).rows as Row[];
     },
-    /** A session of its own, past the Data API: for transactions that stay open while others wait. */
-    async session() {
-      const client = new pg.Client({ connectionString: postgres.url('ledger') });
-      client.on('error', () => undefined);
-      await client.connect();
-      return {
-        async sql<Row extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<Row[]> {
-          return (await client.query(text, values)).rows as Row[];
-        },
-        /** Runs a statement of the store here. `before` goes before its text, such as EXPLAIN. */
-        async run<Input>(statement: Statement<Input, unknown>, input: Input, before = '') {
-          const given = Object.entries(statement.parameters(input, settings)).map(([name, value]) => ({
-            name,
-            value:
-              value === null
-                ? { isNull: true }
-                : typeof value === 'number'
-                  ? { longValue: value }
-                  : { stringValue: value },
-          }));
-          const { text, values } = bindParameters(before + statement.text, given);
-          return (await client.query({ text, values, rowMode: 'array' })).rows.map(([column]) => String(column));
-        },
-        close: () => client.end(),
-      };
+    session,
+    /** Runs `work` in a transaction that ends, one way or the other, once `meanwhile` waits for a lock of it. */
+    async behind<Result>(
+      work: (session: Awaited<ReturnType<typeof startSession>>) => Promise<unknown>,
+      meanwhile: () => Promise<Result>,
+      end: 'COMMIT' | 'ROLLBACK' = 'COMMIT',
+    ): Promise<Result> {
+      const first = await session();
+      await first.sql('BEGIN');
+      await work(first);
+      const waiting = meanwhile();
+      const anyWaiting = 'SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted) AS waiting';
+      // Gives up silently: what comes of it is for the test to tell.
+      for (let tries = 0; tries < 100; tries += 1) {
+        if ((await pool.query(anyWaiting)).rows[0].waiting) break;
+        await sleep(5);
+      }
+      await first.sql(end);
+      await first.close();
+      return waiting;
     },
     /** Registers a destination that is active unless told otherwise. */
     async destination(name: string, more: { contract?: string; state?: string; url?: string; policy?: object } = {}) {
@@ -141,5 +138,28 @@ export function outcome(deliveryId: string, openToken: string, more: Partial<Out
     latencyMs: 12.4,
     retryAfterSeconds: null,
     ...more,
+  };
+}
+
+/** A session of its own, past the Data API: for transactions that stay open while others wait. */
+async function startSession(connectionString: string, settings: Settings) {
+  const client = new pg.Client({ connectionString });
+  client.on('error', () => undefined);
+  await client.connect();
+  return {
+    async sql<Row extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<Row[]> {
+      return (await client.query(text, values)).rows as Row[];
+    },
+    /** Runs a statement of the store here. `before` goes before its text, such as EXPLAIN. */
+    async run<Input>(statement: Statement<Input, unknown>, input: Input, before = '') {
+      const given = Object.entries(statement.parameters(input, settings)).map(([name, value]) => ({
+        name,
+        value:
+          value === null ? { isNull: true } : typeof value === 'number' ? { longValue: value } : { stringValue: value },
+      }));
+      const { text, values } = bindParameters(before + statement.text, given);
+      return (await client.query({ text, values, rowMode: 'array' })).rows.map(([column]) => String(column));
+    },
+    close: () => client.end(),
   };
 }
