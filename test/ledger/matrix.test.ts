@@ -12,9 +12,10 @@ import {
   type VerbName,
   verbs,
 } from '../../lambdas/core/delivery-states.ts';
+import type { Conditions } from './failure-forks.ts';
 import { dump, empty, ledgerTables } from './ledger-rows.ts';
 import { arrange } from './situations.ts';
-import { type Conditions, type Drive, drives } from './statement-drives.ts';
+import { type Drive, drives } from './statement-drives.ts';
 import { statementFolder, statementModules, statementOf } from './statement-modules.ts';
 import { startTestLedger, type TestLedger } from './test-ledger.ts';
 
