@@ -45,9 +45,29 @@ const payloadText = z
   .string()
   .refine(storable, notStorable)
   .refine((text) => Buffer.byteLength(text, 'utf8') <= payloadLimitBytes, payloadTooLong);
-const payload = z.json().refine((value) => payloadText.safeParse(JSON.stringify(value)).success, {
-  error: `as JSON text ${payloadTooLong}, and ${notStorable}`,
-});
+/**
+ * The text that is sent for a value. A number beyond a double's range has been read as infinite by then and would be sent
+ * as null: no text for it.
+ */
+function jsonText(value: unknown): string | null {
+  let finite = true;
+  const text = JSON.stringify(value, (_name, item) => {
+    finite &&= typeof item !== 'number' || Number.isFinite(item);
+    return item;
+  });
+  return finite ? text : null;
+}
+
+/** Taken as it is: z.json() would copy it, and leave out what is named `__proto__`. */
+const payload = z
+  .custom<z.infer<z.ZodJSONSchema>>()
+  .refine((value) => jsonText(value) !== null, {
+    error: 'must not hold numbers beyond the range of a double: send it as payloadText',
+    abort: true,
+  })
+  .refine((value) => payloadText.safeParse(jsonText(value)).success, {
+    error: `as JSON text ${payloadTooLong}`,
+  });
 
 const named = {
   key: key.optional(),
@@ -92,7 +112,7 @@ export const rescheduleCommand = z
     dueAt: instant,
     expiresAt: instant.nullable().optional(),
     /** Refused as `stale` when the reminder has another version. */
-    expectedVersion: z.int().positive().optional(),
+    expectedVersion: z.int32().positive().optional(),
   })
   .refine(oneName, oneNameError)
   .refine((command) => command.expiresAt == null || Date.parse(command.expiresAt) > Date.parse(command.dueAt), {
@@ -116,7 +136,7 @@ export type ScheduleRequest = Command | { commands: Command[] };
 
 /** What is wrong with a command or a call: where, and what to do. */
 export interface Issue {
-  /** The field, such as `dueAt`, or `commands` for the call as a whole. */
+  /** The field, such as `dueAt`; `command` for a command as a whole, `commands` for the call as a whole. */
   readonly path: string;
   readonly message: string;
 }

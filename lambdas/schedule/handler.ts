@@ -74,7 +74,7 @@ function issuesOf(error: z.ZodError): Issue[] {
   return error.issues.flatMap((issue) =>
     issue.code === 'unrecognized_keys'
       ? issue.keys.map((key) => ({ path: [...issue.path, key].join('.'), message: 'is no field of this command' }))
-      : [{ path: issue.path.join('.'), message: issue.message }],
+      : [{ path: issue.path.join('.') || 'command', message: issue.message }],
   );
 }
 
