@@ -23,7 +23,9 @@ export const addDestination: Statement<NewDestination, AddDestinationRow> = {
   name: 'add-destination',
   text: `
 WITH taken AS MATERIALIZED (
-  SELECT d.name, d.url, d.owner, d.contract, d.deadline_ms FROM destination d WHERE d.name = CAST(:name AS text)
+  SELECT d.destination_id, d.name, d.url, d.owner, d.contract, d.deadline_ms
+  FROM destination d
+  WHERE d.name = CAST(:name AS text)
 ), added AS (
   INSERT INTO destination (destination_id, name, url, owner, contract, state, state_since, deadline_ms, created_at)
   SELECT CAST(:destination_id AS uuid), CAST(:name AS text), CAST(:url AS text), CAST(:owner AS text),
@@ -33,7 +35,9 @@ WITH taken AS MATERIALIZED (
   RETURNING name
 )
 SELECT CAST(COALESCE(
-  (SELECT json_build_object('answer', 'added', 'name', a.name) FROM added a),
+  -- The same command run again finds its own id, and answers as it did the first time.
+  (SELECT json_build_object('answer', 'added', 'name', a.name) FROM (
+     SELECT name FROM added UNION ALL SELECT name FROM taken WHERE destination_id = CAST(:destination_id AS uuid)) a),
   (SELECT json_build_object(
      'answer', CASE
        WHEN ROW (t.url, t.owner, t.contract, t.deadline_ms) IS NOT DISTINCT FROM

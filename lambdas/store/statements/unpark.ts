@@ -14,21 +14,23 @@ WITH RECURSIVE repeated AS MATERIALIZED (
   SELECT (SELECT r.destination_id FROM reminder_delivery r
           WHERE r.parked AND r.destination_id > w.destination_id ORDER BY r.destination_id LIMIT 1)
   FROM waiting w WHERE w.destination_id IS NOT NULL
+), ready AS MATERIALIZED (
+  SELECT w.destination_id
+  FROM waiting w
+  JOIN destination d ON d.destination_id = w.destination_id
+  WHERE d.state = 'active' AND NOT EXISTS (SELECT FROM repeated)
 ), locked AS MATERIALIZED (
   SELECT r.delivery_id
   FROM reminder_delivery r
-  WHERE r.parked
-    AND r.destination_id = ANY (ARRAY(
-      SELECT w.destination_id FROM waiting w JOIN destination d ON d.destination_id = w.destination_id
-      WHERE d.state = 'active'))
-    AND NOT EXISTS (SELECT FROM repeated)
+  WHERE r.parked AND r.destination_id = ANY (ARRAY(SELECT destination_id FROM ready))
   LIMIT CAST(:limit AS integer)
   FOR NO KEY UPDATE SKIP LOCKED
 ), receipt AS (
   INSERT INTO command_receipt (token, item, verb, answer, answered_at)
   SELECT CAST(:token AS uuid), 0, 'unpark',
          jsonb_build_object('answer', 'counted', 'count', (SELECT count(*) FROM locked)), now()
-  WHERE EXISTS (SELECT FROM locked)
+  -- Also when all are locked: a twin whose first run is under way must wait for it here.
+  WHERE EXISTS (SELECT FROM ready)
   ON CONFLICT DO NOTHING
   RETURNING answer
 ), unparked AS (
@@ -40,7 +42,7 @@ WITH RECURSIVE repeated AS MATERIALIZED (
 )
 SELECT CAST(COALESCE(
   (SELECT answer FROM receipt), (SELECT answer FROM repeated),
-  CASE WHEN NOT EXISTS (SELECT FROM locked) THEN jsonb_build_object('answer', 'counted', 'count', 0) END,
+  CASE WHEN NOT EXISTS (SELECT FROM ready) THEN jsonb_build_object('answer', 'counted', 'count', 0) END,
   jsonb_build_object('answer', NULL)) AS text) AS answer`,
   parameters: ({ token, limit }, settings) => ({ token, limit, lookahead_seconds: String(settings.lookaheadSeconds) }),
 };
