@@ -1,9 +1,7 @@
 // The main job in one command: a thousand reminders through a fresh local AWS, faults included, and a verdict on them.
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { SingleBar } from 'cli-progress';
 import { Command, Option } from 'commander';
 import { type Settings, settingsOf } from '../lambdas/core/settings.ts';
@@ -41,7 +39,6 @@ if (!Number.isInteger(options.reminders) || options.reminders < 100 || options.r
 
 const settings = settingsOf(options.stage);
 printNumbers(settings);
-execFileSync(process.execPath, [fileURLToPath(new URL('build.ts', import.meta.url))]);
 console.log('\nBundles that the synthesized app deploys, and that run here:');
 for (const [name, sha256] of await sameBundles()) console.log(`  ${name.padEnd(15)} ${sha256}`);
 

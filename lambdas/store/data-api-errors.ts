@@ -46,9 +46,9 @@ const bySqlState: Readonly<Record<string, Verdict>> = {
   '23': ['refused', 'no', 'never'],
 };
 
-/** PostgreSQL's code in an error's message; its English text is never read. */
+/** PostgreSQL's code, which ends an error's message: before it may stand a detail that quotes what a caller wrote. */
 export function sqlStateOf(message: string): string | null {
-  return /SQLState:\s*([0-9A-Z]{5})/.exec(message)?.[1] ?? null;
+  return /SQLState:\s*([0-9A-Z]{5})\s*$/.exec(message)?.[1] ?? null;
 }
 
 /** PostgreSQL's words for a fault of ours. Where it refused data its words quote them: then only the rule's name is kept. */
