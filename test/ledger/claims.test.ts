@@ -7,6 +7,7 @@ import type { ClaimAnswer, Invitation, Ledger, PublishAnswer } from '../../lambd
 import { PostgresLedger } from '../../lambdas/store/ledger.ts';
 import { claim } from '../../lambdas/store/statements/claim.ts';
 import { claimById } from '../../lambdas/store/statements/claim-by-id.ts';
+import { unpark } from '../../lambdas/store/statements/unpark.ts';
 import { empty, ledgerTables } from './ledger-rows.ts';
 import { producer } from './situations.ts';
 import { newReminder, outcome, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
@@ -244,7 +245,7 @@ describe('rows of a destination that is not active', () => {
   });
 });
 
-describe('a twin: one claim sent twice, the first still running', () => {
+describe('a twin: one command sent twice, the first still running', () => {
   test.each([
     { rows: 5, limit: 10, why: 'finds every row locked' },
     { rows: 20, limit: 5, why: 'takes other rows, and gives them back' },
@@ -263,7 +264,7 @@ describe('a twin: one claim sent twice, the first still running', () => {
     expect(await states()).toEqual({ dispatching: 5, ...(rows > 5 ? { scheduled: rows - 5 } : {}) });
   });
 
-  test('of the first claim that was killed takes its place', async () => {
+  test('of a claim that was killed takes its place', async () => {
     const scheduled = await schedule(5, -1);
     const command = { token: uuid(), worker, limit: 10, lowWater: null };
     const twin = await ledger.behind(
@@ -285,5 +286,17 @@ describe('a twin: one claim sent twice, the first still running', () => {
     );
     expect(ids(twin)).toEqual(deliveryIds.sort());
     expect(await timesClaimed()).toEqual(new Map(deliveryIds.map((id) => [id, 1])));
+  });
+
+  test('of unpark answers how many the first gave back', async () => {
+    await schedule(5, -1);
+    await ledger.sql(`UPDATE reminder_delivery SET parked = true, wake_at = 'infinity'`);
+    const command = { token: uuid(), limit: 10 };
+    const twin = await ledger.behind(
+      (session) => session.run(unpark, command),
+      () => ledger.ledger.unpark(command),
+    );
+    expect(twin).toBe(5);
+    expect(await ledger.ledger.unpark(command)).toBe(5);
   });
 });

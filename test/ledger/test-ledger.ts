@@ -69,20 +69,21 @@ export async function startTestLedger(stage: Stage = 'production') {
       return (await pool.query(text, values)).rows as Row[];
     },
     session,
-    /** Runs `work` in a transaction that ends, one way or the other, once `meanwhile` waits for a lock of it. */
+    /** Runs `work` in a transaction that ends, one way or the other, once so many of `meanwhile` wait for locks. */
     async behind<Result>(
       work: (session: Awaited<ReturnType<typeof startSession>>) => Promise<unknown>,
       meanwhile: () => Promise<Result>,
       end: 'COMMIT' | 'ROLLBACK' = 'COMMIT',
+      waiters = 1,
     ): Promise<Result> {
       const first = await session();
       await first.sql('BEGIN');
       await work(first);
       const waiting = meanwhile();
-      const anyWaiting = 'SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted) AS waiting';
+      const count = 'SELECT count(*)::integer AS waiting FROM pg_locks WHERE NOT granted';
       // Gives up silently: what comes of it is for the test to tell.
       for (let tries = 0; tries < 100; tries += 1) {
-        if ((await pool.query(anyWaiting)).rows[0].waiting) break;
+        if ((await pool.query(count)).rows[0].waiting >= waiters) break;
         await sleep(5);
       }
       await first.sql(end);
