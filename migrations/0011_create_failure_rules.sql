@@ -17,7 +17,8 @@ RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     WHEN cancel_requested_at IS NOT NULL THEN 'cancelled'
     WHEN outcome IN ('permanent', 'gone') THEN 'dead'
     WHEN expires_at <= at THEN 'expired'
-    WHEN outcome = 'unknown' AND contract = 'none' THEN 'held'
+    -- Only a receiver that honours the key may get it again unasked.
+    WHEN outcome = 'unknown' AND contract <> 'honours-key' THEN 'held'
     WHEN attempts >= hard_cap OR failures >= max_failures THEN 'dead'
     -- No attempt can land before its time is over: say so now rather than later.
     WHEN expires_at <= next_attempt_at THEN 'expired'

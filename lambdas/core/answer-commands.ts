@@ -57,11 +57,9 @@ export async function answerCommands(
     answers.push(...(await answerNeighbours(tools.ledger, tools.newToken(), producer, neighbours)));
   }
   for (const { answer } of answers) run.meter.count(answer);
-  await invite(
-    tools,
-    run,
-    answers.flatMap((answer) => ('nearDue' in answer && answer.nearDue ? [answer.deliveryId] : [])),
-  );
+  const near = answers.flatMap((answer) => ('nearDue' in answer && answer.nearDue ? [answer.deliveryId] : []));
+  // When time is up the answers go out: they are true whether or not all of these were invited.
+  if (near.length > 0) await Promise.race([invite(tools, run, near), aborted(run.signal)]);
   return answers;
 }
 
@@ -100,6 +98,13 @@ function byVerb(commands: readonly ReminderCommand[]): ReminderCommand[][] {
     else groups.push([command]);
   }
   return groups;
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) resolve();
+    else signal.addEventListener('abort', () => resolve(), { once: true });
+  });
 }
 
 /** Never fails the call: the rows are durable, and the tick finds whatever is not invited here. */

@@ -88,7 +88,10 @@ class Delivery {
     const { ledger, newToken, clock } = this.#tools;
     const token = newToken();
     const since = { monotonic: clock.monotonic(), wall: clock.wall() };
-    const answers = await ledger.open({ token, worker: this.#run.worker, deliveryIds: ids });
+    const { webhookDeadlineMs, leaseMarginMs } = this.#tools.settings;
+    const answers = await this.#whileTime(webhookDeadlineMs + leaseMarginMs + this.#commandMs(), () =>
+      ledger.open({ token, worker: this.#run.worker, deliveryIds: ids }),
+    );
     const opened = answers.filter((answer) => answer.answer === 'opened');
     const early: string[] = [];
     let earlyByMs = 0;
@@ -158,18 +161,29 @@ class Delivery {
   }
 
   /** An answer is worth the rest of the time: lost, the reminder would be sent again. */
-  async #settle(outcomes: readonly Outcome[]): Promise<void> {
-    const { ledger, newToken, clock } = this.#tools;
-    const token = newToken();
+  async #settle(outcomes: readonly Outcome[], token = this.#tools.newToken()): Promise<void> {
+    const { ledger } = this.#tools;
+    try {
+      const settle = () => ledger.settle({ token, outcomes });
+      // In a group only a lost answer is worth waiting for: one locked row must not keep its neighbours.
+      const settled = outcomes.length > 1 ? await settle() : await this.#whileTime(0, settle);
+      for (const one of settled) this.#run.log.info('settle', { ...one, token });
+    } catch (error) {
+      if (outcomes.length === 1) return this.#settleFailed(outcomes, error);
+      // Under the same token: what the group may have recorded after all is not recorded again.
+      await Promise.all(outcomes.map((outcome) => this.#settle([outcome], token)));
+    }
+  }
+
+  /** Runs a command again, with its token, while `reserveMs` and its own longest time are left. */
+  async #whileTime<Answer>(reserveMs: number, command: () => Promise<Answer>): Promise<Answer> {
     for (;;) {
       try {
-        for (const settled of await ledger.settle({ token, outcomes }))
-          this.#run.log.info('settle', { ...settled, token });
-        return;
+        return await command();
       } catch (error) {
         const again = error instanceof LedgerError && error.retry !== 'never';
-        if (!again || this.#run.remainingMs() < this.#commandMs()) return this.#settleFailed(outcomes, error);
-        await clock.sleep(gatherMs * 5);
+        if (!again || this.#run.remainingMs() < reserveMs + this.#commandMs()) throw error;
+        await this.#tools.clock.sleep(gatherMs * 5);
       }
     }
   }

@@ -37,10 +37,11 @@ export async function dispatch(
       delaySeconds: Math.min(Math.max(Math.floor((dueInMs - elapsedMs) / 1000), 0), longestDelaySeconds),
     })),
   );
-  const enqueued = accepted.length === 0 ? 0 : await tools.ledger.enqueue({ claimToken, receipts: accepted });
+  // First what nothing else will advance: an accepted message does its work without its mark.
   const released =
     refused.length === 0
       ? 0
       : await tools.ledger.release({ token: tools.newToken(), claimToken, deliveryIds: refused });
+  const enqueued = accepted.length === 0 ? 0 : await tools.ledger.enqueue({ claimToken, receipts: accepted });
   return { enqueued, released, queueRefused: batchRefused };
 }

@@ -64,8 +64,8 @@ function reasonOf(message: string, sqlState: string | null): string {
 export function ledgerError(statement: string, error: unknown): LedgerError {
   if (error instanceof LedgerError) return error;
   const { name, message } = error instanceof Error ? error : new Error(String(error));
-  if (name === 'DatabaseErrorException') {
-    const sqlState = sqlStateOf(message);
+  const sqlState = sqlStateOf(message);
+  if (name === 'DatabaseErrorException' || sqlState !== null) {
     const key = [sqlState, sqlState?.slice(0, 3), sqlState?.slice(0, 2)].find((part) => part && part in bySqlState);
     const [fault, ran, retry] = (key && bySqlState[key]) || (['defect', 'no', 'never'] satisfies Verdict);
     return new LedgerError({ statement, fault, ran, retry, sqlState, reason: reasonOf(message, sqlState) }, error);

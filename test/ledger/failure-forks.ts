@@ -30,8 +30,8 @@ const exhausted = { attempts: 12, columns: { failures: 11 } };
 export const afterUnknown: readonly Fork[] = [
   { because: 'the contract honours the key', to: 'scheduled', under: {} },
   {
-    because: 'the contract is a status look-up',
-    to: 'scheduled',
+    because: 'the contract is a status look-up, which a person does',
+    to: 'held',
     under: { destination: { contract: 'status-lookup' } },
   },
   { because: 'the contract promises nothing', to: 'held', under: { destination: { contract: 'none' } } },

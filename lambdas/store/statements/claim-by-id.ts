@@ -18,7 +18,7 @@ WITH repeated AS MATERIALIZED (
     AND r.state = 'scheduled' AND r.wake_at <= now()
     AND (r.expires_at IS NULL OR r.expires_at > now())
     AND d.state = 'active'
-    AND NOT (SELECT g.paused FROM dispatch_gate g)
+    AND NOT COALESCE((SELECT g.paused FROM dispatch_gate g), true)
     AND NOT EXISTS (SELECT FROM repeated)
   ORDER BY r.delivery_id
   FOR NO KEY UPDATE OF r SKIP LOCKED

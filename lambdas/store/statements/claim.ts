@@ -21,7 +21,7 @@ WITH repeated AS MATERIALIZED (
     AND r.wake_at >= CAST(:low_water AS timestamptz)
     AND NOT EXISTS (SELECT FROM repeated)
     -- A pause stops dispatch, not the closing of what was begun or has expired.
-    AND (NOT (SELECT g.paused FROM dispatch_gate g) OR r.state = 'delivering' OR r.expires_at <= now())
+    AND (NOT COALESCE((SELECT g.paused FROM dispatch_gate g), true) OR r.state = 'delivering' OR r.expires_at <= now())
   ORDER BY r.wake_at
   LIMIT CAST(:limit AS integer)
   FOR NO KEY UPDATE SKIP LOCKED
@@ -83,7 +83,7 @@ WITH repeated AS MATERIALIZED (
   SET state = u.next_state, state_since = now(), failures = r.failures + 1, invitations = 0, first_invited_at = NULL,
       lease_owner = NULL, lease_until = NULL,
       hold_reason = CASE u.next_state WHEN 'held' THEN
-        'outcome unknown, and the destination promises nothing about a repeated key' END,
+        'outcome unknown, and the destination does not promise to honour a repeated key' END,
       next_attempt_at = CASE u.next_state WHEN 'scheduled' THEN u.retry_at ELSE r.next_attempt_at END,
       wake_at = CASE u.next_state
         WHEN 'scheduled' THEN u.retry_at - make_interval(secs => CAST(:lookahead_seconds AS double precision))

@@ -34,7 +34,7 @@ WITH asked AS MATERIALIZED (
 ), locked AS MATERIALIZED (
   SELECT r.delivery_id, r.state, r.version, r.idempotency_key, r.payload, r.attempt_no, r.lease_owner, r.next_attempt_at,
          r.expires_at, r.cancel_requested_at, d.name AS destination, d.url, d.deadline_ms,
-         d.state = 'active' AND NOT (SELECT g.paused FROM dispatch_gate g) AS dispatch_on
+         d.state = 'active' AND NOT COALESCE((SELECT g.paused FROM dispatch_gate g), true) AS dispatch_on
   FROM reminder_delivery r
   JOIN destination d ON d.destination_id = r.destination_id
   WHERE r.delivery_id = ANY (ARRAY(SELECT delivery_id FROM asked))

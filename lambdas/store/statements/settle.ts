@@ -41,7 +41,10 @@ WITH item AS MATERIALIZED (
          COALESCE(CAST(d.policy ->> 'maxFailures' AS integer), CAST(:max_failures AS integer)) AS max_failures,
          -- A fault of ours before a byte left says nothing about the destination.
          l.failures + CASE WHEN i.outcome IN ('delivered', 'not_sent') THEN 0 ELSE 1 END AS failures,
-         now() + retry_delay(l.failures, CAST(:retry_base_seconds AS double precision),
+         -- Faults of ours are no failures, but they must not use up the attempts within minutes either.
+         now() + retry_delay(CASE i.outcome
+                               WHEN 'not_sent' THEN l.attempt_no - l.attempts_at_requeue - 1 ELSE l.failures
+                             END, CAST(:retry_base_seconds AS double precision),
                              CAST(:retry_cap_seconds AS double precision), random(), i.retry_after_seconds) AS retry_at
   FROM item i
   JOIN delivery_attempt a
@@ -80,7 +83,7 @@ WITH item AS MATERIALIZED (
       first_invited_at = CASE v.next_state WHEN 'delivered' THEN r.first_invited_at END,
       delivered_at = CASE v.next_state WHEN 'delivered' THEN now() END,
       hold_reason = CASE v.next_state WHEN 'held' THEN
-        'outcome unknown, and the destination promises nothing about a repeated key' END,
+        'outcome unknown, and the destination does not promise to honour a repeated key' END,
       next_attempt_at = CASE v.next_state WHEN 'scheduled' THEN v.retry_at ELSE r.next_attempt_at END,
       wake_at = CASE v.next_state
         WHEN 'scheduled' THEN v.retry_at - make_interval(secs => CAST(:lookahead_seconds AS double precision))

@@ -20,11 +20,17 @@ WITH RECURSIVE repeated AS MATERIALIZED (
   JOIN destination d ON d.destination_id = w.destination_id
   WHERE d.state = 'active' AND NOT EXISTS (SELECT FROM repeated)
 ), locked AS MATERIALIZED (
-  SELECT r.delivery_id
-  FROM reminder_delivery r
-  WHERE r.parked AND r.destination_id = ANY (ARRAY(SELECT destination_id FROM ready))
+  SELECT l.delivery_id
+  FROM ready
+  -- Each destination gets its share, so that a large one does not keep a small one waiting.
+  CROSS JOIN LATERAL (
+    SELECT r.delivery_id
+    FROM reminder_delivery r
+    WHERE r.parked AND r.destination_id = ready.destination_id
+    LIMIT GREATEST(CAST(:limit AS integer) / (SELECT count(*) FROM ready), 1)
+    FOR NO KEY UPDATE SKIP LOCKED
+  ) l
   LIMIT CAST(:limit AS integer)
-  FOR NO KEY UPDATE SKIP LOCKED
 ), receipt AS (
   INSERT INTO command_receipt (token, item, verb, answer, answered_at)
   SELECT CAST(:token AS uuid), 0, 'unpark',
