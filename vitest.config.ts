@@ -1,11 +1,15 @@
 // How the tests run: few workers, because databases and child processes share the machine with them.
 import { defineConfig } from 'vitest/config';
 
+const common = { testTimeout: 60_000, hookTimeout: 120_000 };
+
 export default defineConfig({
   test: {
-    include: ['test/**/*.test.ts'],
-    testTimeout: 60_000,
-    hookTimeout: 120_000,
     maxWorkers: 2,
+    projects: [
+      { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: ['test/demo/**'] } },
+      // By itself, after the others: it measures lateness.
+      { test: { ...common, name: 'demo', include: ['test/demo/*.test.ts'], sequence: { groupOrder: 1 } } },
+    ],
   },
 });
