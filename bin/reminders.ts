@@ -7,7 +7,7 @@ import { addDestination, type DestinationContract } from '../lambdas/store/state
 import { countStates } from '../lambdas/store/statements/count-states.ts';
 import { type DestinationRow, listDestinations } from '../lambdas/store/statements/list-destinations.ts';
 import { showEvidence } from '../lambdas/store/statements/show-evidence.ts';
-import { checkWebhookUrl, WebhookUrlError } from '../lambdas/webhook/address-wall.ts';
+import { AddressBlockedError, checkWebhookUrl, WebhookUrlError } from '../lambdas/webhook/address-wall.ts';
 import { LedgerTarget, type TargetOptions, UsageError } from './ledger-target.ts';
 import { answerText, destinationsTable, evidenceText, statesTable } from './reminders-text.ts';
 
@@ -48,10 +48,17 @@ function instant(field: string): (text: string) => string {
   };
 }
 
+function wholeNumber(option: string): (text: string) => number {
+  return (text) => {
+    if (!/^\d{1,9}$/.test(text)) throw new UsageError(`${option}: got ${text}; give a whole number`);
+    return Number(text);
+  };
+}
+
 /** Exactly one way to name a reminder. */
 function nameOf(id: string | undefined, { key }: NamedOptions): { deliveryId: string } | { key: string } {
   if (id !== undefined && key === undefined) {
-    if (!/^[0-9a-f-]{36}$/i.test(id))
+    if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id))
       throw new UsageError(`ID: got ${JSON.stringify(id)}; give a delivery id, or --key KEY`);
     return { deliveryId: id };
   }
@@ -103,7 +110,7 @@ program
   });
 
 function payloadOf(options: { payload?: string; payloadText?: string; payloadFile?: string }) {
-  if (options.payloadFile !== undefined) return { payloadText: readFileSync(options.payloadFile, 'utf8') };
+  if (options.payloadFile !== undefined) return { payloadText: textOf(options.payloadFile) };
   if (options.payloadText !== undefined) return { payloadText: options.payloadText };
   if (options.payload === undefined)
     throw new UsageError('give --payload JSON, --payload-text TEXT or --payload-file FILE');
@@ -116,6 +123,15 @@ function payloadOf(options: { payload?: string; payloadText?: string; payloadFil
   }
   // As text: parsing would lose long numbers.
   return { payloadText: options.payload };
+}
+
+function textOf(file: string): string {
+  try {
+    return readFileSync(file, 'utf8');
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException;
+    throw new UsageError(`--payload-file: got ${JSON.stringify(file)}, which cannot be read: ${code}`);
+  }
 }
 
 program
@@ -136,7 +152,7 @@ program
   .option('--key <key>', 'its idempotency key')
   .requiredOption('--due <instant>', 'RFC 3339 with an offset, or +90s, +5m, +2h, +40d', instant('--due'))
   .option('--expires <instant>', 'a new expiry, or "never"', instant('--expires'))
-  .option('--expected-version <number>', 'refuse when it has another version', Number)
+  .option('--expected-version <number>', 'refuse when it has another version', wholeNumber('--expected-version'))
   .addOption(product)
   .action(async (id: string | undefined, _, command: Command) => {
     const options = command.optsWithGlobals();
@@ -185,7 +201,11 @@ destination
       .choices(['honours-key', 'status-lookup', 'none'])
       .default('honours-key'),
   )
-  .option('--deadline <ms>', "how long one attempt may take, 100 to 10000 ms (default: the stage's)", Number)
+  .option(
+    '--deadline <ms>',
+    "how long one attempt may take, 100 to 10000 ms (default: the stage's)",
+    wholeNumber('--deadline'),
+  )
   .action(async (name: string, url: string, _, command: Command) => {
     const options: Common & { owner: string; contract: DestinationContract; deadline?: number } =
       command.optsWithGlobals();
@@ -193,7 +213,7 @@ destination
       throw new UsageError(`NAME: got ${JSON.stringify(name)}; use 1 to 63 of a-z, 0-9, dot, dash and underscore`);
     }
     const deadline = options.deadline ?? null;
-    if (deadline !== null && !(Number.isInteger(deadline) && deadline >= 100 && deadline <= 10_000)) {
+    if (deadline !== null && !(deadline >= 100 && deadline <= 10_000)) {
       throw new UsageError(`--deadline: got ${deadline}; give 100 to 10000 milliseconds`);
     }
     const target = await LedgerTarget.find(options);
@@ -242,7 +262,7 @@ try {
     // Commander has printed what is wrong; help and version are no errors.
     process.exitCode = error.exitCode === 0 ? exitCodes.done : exitCodes.usage;
   } else {
-    const usage = error instanceof UsageError || error instanceof WebhookUrlError;
+    const usage = [UsageError, WebhookUrlError, AddressBlockedError].some((kind) => error instanceof kind);
     console.error(`reminders: ${error instanceof Error ? error.message : String(error)}`);
     process.exitCode = usage ? exitCodes.usage : exitCodes.failed;
   }
