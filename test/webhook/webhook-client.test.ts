@@ -1,12 +1,5 @@
 // The webhook client against receivers that behave in every bad way: each end is a value, in time, and leaves no socket.
-import { once } from 'node:events';
-import {
-  type AddressInfo,
-  connect as connectTcp,
-  createServer as createTcpServer,
-  type Server,
-  type Socket,
-} from 'node:net';
+import { connect as connectTcp, createServer as createTcpServer } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { createServer as createTlsServer } from 'node:tls';
 import { generate } from 'selfsigned';
@@ -15,52 +8,20 @@ import type { AttemptResult } from '../../lambdas/core/ports.ts';
 import { webhookClient } from '../../lambdas/webhook/webhook-client.ts';
 import { type Receiver, startReceiver } from '../../lib/local/receiver.ts';
 import type { TestAuthority } from '../../lib/local/test-authority.ts';
+import { answering, hangUp, listen, saying, unusedUrl } from './bad-peers.ts';
 import { loopback, partner, resolvesTo, roots, send, socketsOpenedBy, trustedAuthority } from './sending.ts';
 
 let authority: TestAuthority;
 let receiver: Receiver;
-const servers: Server[] = [];
-const held: Socket[] = [];
 
 beforeAll(async () => {
   authority = await trustedAuthority();
   receiver = await startReceiver({ authority });
 });
 afterAll(async () => {
-  for (const socket of held) socket.destroy();
-  for (const server of servers) server.close();
+  hangUp();
   await receiver.close();
 });
-
-async function listen(server: Server): Promise<string> {
-  servers.push(server);
-  server.on('connection', (socket: Socket) => {
-    held.push(socket);
-    socket.on('error', () => undefined);
-  });
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  return `https://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-}
-
-/** The URL of a server that speaks TLS, and after the request's first bytes does as told. */
-const answering = (behave: (socket: Socket) => unknown): Promise<string> =>
-  listen(
-    createTlsServer({ key: authority.key, cert: authority.cert }, (socket) => {
-      socket.on('error', () => undefined);
-      socket.once('data', () => void behave(socket));
-    }),
-  );
-
-const saying = (text: string): Promise<string> => answering((socket) => socket.write(text));
-
-async function unusedUrl(): Promise<string> {
-  const server = createTcpServer();
-  const url = await listen(server);
-  server.close();
-  await once(server, 'close');
-  return url;
-}
 
 describe('a failure before bytes leave is definite', () => {
   test('nobody listens', async () => {
@@ -141,7 +102,7 @@ describe.concurrent('without an answer after bytes may have left it is unknown',
   });
 
   test('the peer ends politely', async () => {
-    const result = await send({ url: await answering((socket) => socket.end()) });
+    const result = await send({ url: await answering(authority, (socket) => socket.end()) });
     expect(result).toMatchObject({ outcome: 'unknown', phase: 'written', errorClass: 'connection_closed' });
   });
 
@@ -159,7 +120,7 @@ describe.concurrent('without an answer after bytes may have left it is unknown',
   });
 
   test('its headers come a byte at a time', async () => {
-    const url = await answering(async (socket) => {
+    const url = await answering(authority, async (socket) => {
       for (const letter of `HTTP/1.1 200 OK\r\nx: ${'y'.repeat(1000)}`) {
         if (!socket.writable) return;
         socket.write(letter);
@@ -171,12 +132,12 @@ describe.concurrent('without an answer after bytes may have left it is unknown',
   });
 
   test('it answers no HTTP', async () => {
-    const result = await send({ url: await saying('220 mail.example ESMTP\r\n') });
+    const result = await send({ url: await saying(authority, '220 mail.example ESMTP\r\n') });
     expect(result).toMatchObject({ outcome: 'unknown', phase: 'written', errorClass: 'response_malformed' });
   });
 
   test('it only ever says that an answer will come', async () => {
-    const url = await answering(async (socket) => {
+    const url = await answering(authority, async (socket) => {
       while (socket.writable) {
         socket.write('HTTP/1.1 103 Early Hints\r\n\r\n');
         await sleep(30);
@@ -187,7 +148,10 @@ describe.concurrent('without an answer after bytes may have left it is unknown',
   });
 
   test('it changes the protocol', async () => {
-    const url = await saying('HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n');
+    const url = await saying(
+      authority,
+      'HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n',
+    );
     expect(await send({ url })).toMatchObject({ outcome: 'unknown', phase: 'written', status: null });
   });
 });
@@ -219,7 +183,7 @@ describe.concurrent('an answer decides when its headers are in', () => {
   });
 
   test('a body that breaks off', async () => {
-    const url = await answering((socket) => {
+    const url = await answering(authority, (socket) => {
       socket.write('HTTP/1.1 202 Accepted\r\ncontent-length: 100\r\n\r\nshort', () =>
         setTimeout(() => socket.destroy(), 50),
       );
@@ -228,7 +192,7 @@ describe.concurrent('an answer decides when its headers are in', () => {
   });
 
   test('after hints', async () => {
-    const url = await saying('HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n');
+    const url = await saying(authority, 'HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n');
     expect(await send({ url })).toMatchObject({ outcome: 'delivered', status: 200 });
   });
 
@@ -239,6 +203,7 @@ describe.concurrent('an answer decides when its headers are in', () => {
     });
     // By the receiver's own clock, which is decades behind.
     const url = await saying(
+      authority,
       'HTTP/1.1 503 Busy\r\ndate: Sun, 06 Nov 1994 08:49:37 GMT\r\nretry-after: Sun, 06 Nov 1994 08:50:37 GMT\r\ncontent-length: 0\r\n\r\n',
     );
     expect(await send({ url })).toMatchObject({ outcome: 'retry', retryAfterSeconds: 60, detail: '503 Busy' });
@@ -273,14 +238,14 @@ describe('the caller may give up', () => {
 
   test('after bytes left', async () => {
     const controller = new AbortController();
-    const url = await answering(() => controller.abort());
+    const url = await answering(authority, () => controller.abort());
     const result = await send({ url }, { signal: controller.signal });
     expect(result).toMatchObject({ outcome: 'unknown', phase: 'written', errorClass: 'aborted' });
   });
 
   test('by closing the session', async () => {
     const arrived = Promise.withResolvers<void>();
-    const url = await answering(() => arrived.resolve());
+    const url = await answering(authority, () => arrived.resolve());
     const session = await webhookClient({ signingKeys: async () => roots, trusted: loopback }).prepare();
     const request = { deliveryId: 'x', key: 'k', destination: 'd', url, payload: '{}', deadlineMs: 20_000 };
     const attempt = session.post(request, new AbortController().signal);
