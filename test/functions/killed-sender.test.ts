@@ -191,6 +191,26 @@ describe.concurrent('a reminder', () => {
   });
 });
 
+test('a sender that learns of its lease too late to use it sends nothing under it', async () => {
+  const { aws } = ledger;
+  const { deliveryId } = await ledger.scheduleUnsent(ok);
+  const { leaseSeconds, leaseMarginMs, webhookDeadlineMs } = aws.settings;
+  // Each answer of `open` is lost until too little is left of the lease that its first run took.
+  const times = Number.POSITIVE_INFINITY;
+  const recover = aws.dataApi.faults.next({ kind: 'reset-after', match: new RegExp(RegExp.escape(open.text)), times });
+  const answer = slowHost.invoke('webhook-sender', JSON.stringify(sqsEvent([invitation(deliveryId)])));
+  await ledger.settled([deliveryId], 'delivering');
+  await sleep(leaseSeconds * 1000 - leaseMarginMs - webhookDeadlineMs);
+  recover();
+  expect((await answer).functionError).toBe(false);
+  await ledger.settled([deliveryId]);
+  const [first, second] = await ledger.outcomes(deliveryId);
+  // On a machine that is very slow the claim has closed it meanwhile.
+  expect(['not_sent', 'unknown']).toContain(first?.outcome);
+  expect(second).toMatchObject({ attempt_no: 2, outcome: 'delivered' });
+  expect(ledger.received(deliveryId)).toHaveLength(1);
+});
+
 test('while the queue refuses every call a tick claims at most twice, and afterwards all is delivered', async () => {
   const { aws } = ledger;
   aws.scheduler.pause();
