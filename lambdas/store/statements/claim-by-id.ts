@@ -7,7 +7,10 @@ import type { Statement } from '../statement.ts';
 export const claimById: Statement<{ token: string; worker: Worker; deliveryIds: readonly string[] }, ClaimRow> = {
   name: 'claim-by-id',
   text: `
-WITH repeated AS MATERIALIZED (
+WITH turn AS MATERIALIZED (
+  -- A twin waits here: it would skip the rows that its first run holds, and answer that there was nothing to do.
+  SELECT pg_advisory_xact_lock(hashtextextended(CAST(:token AS text), 0))
+), repeated AS MATERIALIZED (
   SELECT claimed FROM claim_batch WHERE token = CAST(:token AS uuid)
 ), candidate AS MATERIALIZED (
   SELECT r.delivery_id, r.next_attempt_at, r.wake_at
@@ -19,7 +22,7 @@ WITH repeated AS MATERIALIZED (
     AND (r.expires_at IS NULL OR r.expires_at > now())
     AND d.state = 'active'
     AND NOT COALESCE((SELECT g.paused FROM dispatch_gate g), true)
-    AND NOT EXISTS (SELECT FROM repeated)
+    AND EXISTS (SELECT FROM turn) AND NOT EXISTS (SELECT FROM repeated)
   ORDER BY r.delivery_id
   FOR NO KEY UPDATE OF r SKIP LOCKED
 ), claimed AS (
@@ -36,8 +39,8 @@ WITH repeated AS MATERIALIZED (
   INSERT INTO claim_batch (token, claimed, recovered, expired, parked, high_water, request_id, log_stream, claimed_at)
   SELECT CAST(:token AS uuid), ARRAY(SELECT delivery_id FROM claimed ORDER BY delivery_id), '{}', '{}', '{}',
          (SELECT max(wake_at) FROM candidate), CAST(:request_id AS text), CAST(:log_stream AS text), now()
-  -- Also when nothing was found: to a twin whose first run is still under way, all its rows look locked by another.
-  WHERE NOT EXISTS (SELECT FROM repeated)
+  -- Also when nothing was found: a twin whose snapshot is older than its first run's rows must collide with them.
+  WHERE EXISTS (SELECT FROM turn) AND NOT EXISTS (SELECT FROM repeated)
 )
 SELECT CAST(json_build_object(
   'answer', 'claimed', 'delivery_id', c.delivery_id,

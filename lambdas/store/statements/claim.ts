@@ -4,13 +4,17 @@ import type { ClaimRow } from '../rows.ts';
 import type { Statement } from '../statement.ts';
 
 /**
- * One scan of the one index, so four verbs in one statement. The token is a plain INSERT: a twin of this command that
- * runs at the same time fails with 23505, which undoes its claim; run again, the batch's own rows are answered.
+ * One scan of the one index, so four verbs in one statement. Run again, the batch's own rows are answered. A twin that
+ * is sent while its first run is under way waits for it; its plain INSERT of the token then fails with 23505, which
+ * undoes whatever else it took, and it asks again.
  */
 export const claim: Statement<{ token: string; worker: Worker; limit: number; lowWater: string | null }, ClaimRow> = {
   name: 'claim',
   text: `
-WITH repeated AS MATERIALIZED (
+WITH turn AS MATERIALIZED (
+  -- A twin waits here: it would skip the rows that its first run holds, and answer that there was nothing to do.
+  SELECT pg_advisory_xact_lock(hashtextextended(CAST(:token AS text), 0))
+), repeated AS MATERIALIZED (
   SELECT claimed, recovered, expired, parked, high_water FROM claim_batch WHERE token = CAST(:token AS uuid)
 ), candidate AS MATERIALIZED (
   SELECT r.delivery_id, r.state, r.wake_at, r.next_attempt_at, r.expires_at, r.lease_until, r.attempt_no, r.failures,
@@ -19,7 +23,7 @@ WITH repeated AS MATERIALIZED (
   WHERE r.wake_at <= now()
     -- Within one drain only: skips the dead index entries of rows already taken, which a pinned snapshot keeps.
     AND r.wake_at >= CAST(:low_water AS timestamptz)
-    AND NOT EXISTS (SELECT FROM repeated)
+    AND EXISTS (SELECT FROM turn) AND NOT EXISTS (SELECT FROM repeated)
     -- A pause stops dispatch, not the closing of what was begun or has expired.
     AND (NOT COALESCE((SELECT g.paused FROM dispatch_gate g), true) OR r.state = 'delivering' OR r.expires_at <= now())
   ORDER BY r.wake_at
@@ -108,8 +112,8 @@ WITH repeated AS MATERIALIZED (
          ARRAY(SELECT delivery_id FROM expired ORDER BY delivery_id),
          ARRAY(SELECT delivery_id FROM parked ORDER BY delivery_id),
          (SELECT max(wake_at) FROM judged), CAST(:request_id AS text), CAST(:log_stream AS text), now()
-  -- Also when nothing was found: to a twin whose first run is still under way, all its rows look locked by another.
-  WHERE NOT EXISTS (SELECT FROM repeated)
+  -- Also when nothing was found: a twin whose snapshot is older than its first run's rows must collide with them.
+  WHERE EXISTS (SELECT FROM turn) AND NOT EXISTS (SELECT FROM repeated)
   RETURNING claimed, recovered, expired, parked, high_water
 ), answered AS MATERIALIZED (
   SELECT * FROM batch UNION ALL SELECT * FROM repeated

@@ -6,7 +6,10 @@ import type { CountRow } from './release.ts';
 export const unpark: Statement<{ token: string; limit: number }, CountRow> = {
   name: 'unpark',
   text: `
-WITH RECURSIVE repeated AS MATERIALIZED (
+WITH RECURSIVE turn AS MATERIALIZED (
+  -- A twin waits here: it would skip the rows that its first run holds, and answer that there was nothing to do.
+  SELECT pg_advisory_xact_lock(hashtextextended(CAST(:token AS text), 0))
+), repeated AS MATERIALIZED (
   SELECT answer FROM command_receipt WHERE token = CAST(:token AS uuid) AND item = 0
 ), waiting AS (
   (SELECT r.destination_id FROM reminder_delivery r WHERE r.parked ORDER BY r.destination_id LIMIT 1)
@@ -18,7 +21,7 @@ WITH RECURSIVE repeated AS MATERIALIZED (
   SELECT w.destination_id
   FROM waiting w
   JOIN destination d ON d.destination_id = w.destination_id
-  WHERE d.state = 'active' AND NOT EXISTS (SELECT FROM repeated)
+  WHERE d.state = 'active' AND EXISTS (SELECT FROM turn) AND NOT EXISTS (SELECT FROM repeated)
 ), locked AS MATERIALIZED (
   SELECT l.delivery_id
   FROM ready
@@ -35,7 +38,7 @@ WITH RECURSIVE repeated AS MATERIALIZED (
   INSERT INTO command_receipt (token, item, verb, answer, answered_at)
   SELECT CAST(:token AS uuid), 0, 'unpark',
          jsonb_build_object('answer', 'counted', 'count', (SELECT count(*) FROM locked)), now()
-  -- Also when all are locked: a twin whose first run is under way must wait for it here.
+  -- Also when all are locked: a twin whose snapshot is older than its first run's receipt must collide with it.
   WHERE EXISTS (SELECT FROM ready)
   ON CONFLICT DO NOTHING
   RETURNING answer
