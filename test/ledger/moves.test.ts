@@ -18,6 +18,8 @@ beforeEach(() => empty(ledger, tables));
 afterAll(() => ledger.stop());
 
 const token = uuid();
+/** The row's times were written one after the other. */
+const near = (seconds: number) => expect.closeTo(seconds, 0);
 /** Numbers of stage production, in seconds. */
 const [lease, allowance, lookahead, releaseBase] = [60, 120, 180, 30];
 
@@ -93,7 +95,7 @@ const moves: readonly Move[] = [
     in: 'dispatching',
     why: 'wake_at stays',
     under: { dueIn: -10, wakeIn: 90 },
-    writes: { ...free, wakeBeforeNext: -100, invitations: 1, invited: true },
+    writes: { ...free, wakeBeforeNext: near(-100), invitations: 1, invited: true },
   },
   { verb: 'release', in: 'dispatching', why: 'first refusal', writes: { ...free, wake: releaseBase, invitations: 1 } },
   {
@@ -116,7 +118,7 @@ const moves: readonly Move[] = [
     in: 'queued',
     why: 'a later wake_at stays',
     under: { dueIn: -10, wakeIn: 90 },
-    writes: { ...own, wakeBeforeNext: -100 },
+    writes: { ...own, wakeBeforeNext: near(-100) },
   },
   {
     verb: 'recover',
