@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { SingleBar } from 'cli-progress';
 import { Command, Option } from 'commander';
 import { type Settings, settingsOf } from '../lambdas/core/settings.ts';
@@ -11,7 +12,7 @@ import { testAuthority } from '../lib/local/test-authority.ts';
 import { runDemo } from './demo-run.ts';
 import { type Sabotage, sabotages } from './demo-sabotage.ts';
 import { judge, latenessBoundMs, percentile } from './demo-verdict.ts';
-import { deployedBundles } from './deployed-bundles.ts';
+import { bundleHash, deployedBundles } from './deployed-bundles.ts';
 
 interface DemoOptions {
   readonly stage: 'rehearsal' | 'production';
@@ -129,12 +130,10 @@ function printNumbers(s: Settings): void {
 
 /** @throws {Error} when a bundle that would be deployed is not the one that runs here */
 async function sameBundles(): Promise<Map<string, string>> {
-  const { default: manifest } = await import('../dist/manifest.json', { with: { type: 'json' } });
-  const built = manifest as Record<string, { sha256: string }>;
   const deployed = await deployedBundles();
-  for (const [name, { sha256 }] of Object.entries(built)) {
-    if (deployed.get(name) === sha256) continue;
-    throw new Error(`${name}: the synthesized app deploys ${deployed.get(name)}, and ${sha256} runs here`);
+  for (const [name, hash] of deployed) {
+    const here = await bundleHash(fileURLToPath(new URL(`../dist/functions/${name}`, import.meta.url)));
+    if (hash !== here) throw new Error(`${name}: the synthesized app deploys ${hash}, and ${here} runs here`);
   }
   return deployed;
 }

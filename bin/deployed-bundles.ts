@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { mkdtemp, readdir, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { join, relative } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { functionMetadataKey } from '../lib/stack/function-metadata.ts';
@@ -17,7 +17,7 @@ interface AssetProperties {
 
 /**
  * Synthesizes the app in a process of its own and answers, for each function by its contract's name, the SHA-256 of the
- * `index.mjs` that its template deploys, in hexadecimal.
+ * files that its template deploys, by {@link bundleHash}.
  * @throws {Error} when the app does not synthesize: its message is the app's
  */
 export async function deployedBundles(): Promise<Map<string, string>> {
@@ -34,12 +34,25 @@ export async function deployedBundles(): Promise<Map<string, string>> {
         // CDK names an asset's folder and its object in the bucket by the same hash of its content.
         const hash = Properties?.Code?.S3Key?.replace('.zip', '');
         if (!name || !hash) continue;
-        const code = await readFile(join(assembly, `asset.${hash}`, 'index.mjs'));
-        bundles.set(name, createHash('sha256').update(code).digest('hex'));
+        bundles.set(name, await bundleHash(join(assembly, `asset.${hash}`)));
       }
     }
     return bundles;
   } finally {
     await rm(assembly, { recursive: true, force: true });
   }
+}
+
+/** The SHA-256, in hexadecimal, of all files of a bundle with their names: its code, and migrations where there are some. */
+export async function bundleHash(folder: string): Promise<string> {
+  const hash = createHash('sha256');
+  const files = await readdir(folder, { recursive: true, withFileTypes: true });
+  for (const path of files
+    .filter((file) => file.isFile())
+    .map((file) => join(file.parentPath, file.name))
+    .sort()) {
+    const content = await readFile(path);
+    hash.update(JSON.stringify([relative(folder, path), content.length])).update(content);
+  }
+  return hash.digest('hex');
 }

@@ -7,6 +7,9 @@ import { startReceiver } from '../lib/local/receiver.ts';
 import { testAuthority } from '../lib/local/test-authority.ts';
 import { localDirectory } from './ledger-target.ts';
 
+/** EventBridge Scheduler may lose one now and then; the next tick is the retry. */
+const tickLossOneIn = 20;
+
 interface LocalOptions {
   readonly fresh: boolean;
   readonly stage: Stage;
@@ -32,7 +35,9 @@ receiver.on('request', ({ path, webhookId, idempotencyKey }) =>
   console.log(`${new Date().toISOString()}  received ${webhookId} under key ${idempotencyKey} at ${path}`),
 );
 
-console.log(`Local AWS runs at stage ${options.stage}: a tick each ${aws.settings.tickSeconds} s. Ctrl-C stops it.`);
+console.log(
+  `Local AWS runs at stage ${options.stage}: a tick each ${aws.settings.tickSeconds} s, one in ${tickLossOneIn} lost. Ctrl-C stops it.`,
+);
 for (const [name, endpoint] of Object.entries(aws.environment)) {
   if (name.startsWith('AWS_ENDPOINT_URL_')) console.log(`  ${name}=${endpoint}`);
 }
@@ -58,7 +63,13 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 async function start() {
   const authority = await testAuthority({ directory: join(options.directory, 'test-authority') });
   const { stage, directory, fresh } = options;
-  const aws = await startLocalAws({ stage, directory, fresh, caFile: authority.caFile });
+  const aws = await startLocalAws({
+    stage,
+    directory,
+    fresh,
+    tickLossOneIn,
+    caFile: authority.caFile,
+  });
   const receiver = await startReceiver({ authority, port: options.receiverPort }).catch(async (error: Error) => {
     await aws.stop();
     throw new Error(`--receiver-port: ${error.message}`);

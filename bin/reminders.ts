@@ -76,7 +76,7 @@ async function answered(options: Common, request: Parameters<LedgerTarget['comma
 const program = new Command('reminders')
   .description('Schedule, cancel and look at reminders: on local AWS by default, on a deployed stack with --stack.')
   .option('--stack <name>', 'the CloudFormation stack to talk to (default: local AWS)')
-  .option('--local <directory>', 'the directory of a running local AWS')
+  .addOption(new Option('--local <directory>', 'the directory of a running local AWS').conflicts('stack'))
   .option('--json', 'print JSON')
   .exitOverride()
   .configureHelp({ showGlobalOptions: true })

@@ -165,8 +165,8 @@ describe('the receiver', () => {
   test('keeps what verifies, under its key, and refuses the rest', async () => {
     const { receive } = await import('../docs/examples/receiver.ts');
     const kept = new Map<string, string>();
-    expect(await receive(post('other bytes'), secret, inbox(kept))).toBe(401);
-    expect(await receive(post(request.payload, 'another'), secret, inbox(kept))).toBe(401);
+    expect(await receive(post('other bytes'), secret, inbox(kept))).toBe(503);
+    expect(await receive(post(request.payload, 'another'), secret, inbox(kept))).toBe(503);
     expect(kept.size).toBe(0);
     expect(await receive(post(), secret, inbox(kept))).toBe(204);
     expect(await receive(post(), secret, inbox(kept))).toBe(204);

@@ -23,7 +23,7 @@ export async function receive({ headers, body }: Post, secret: string, inbox: In
     // Also refuses a timestamp more than five minutes from this clock. The body need not be JSON.
     new Webhook(secret).verify(body, headers, { jsonParse: false });
   } catch (error) {
-    if (error instanceof WebhookVerificationError) return 401;
+    if (error instanceof WebhookVerificationError) return 503;
     throw error;
   }
   await inbox.keep(headers['idempotency-key'] ?? '', body);

@@ -46,7 +46,7 @@ export async function claimDue(
     recovered: 0,
     expired: 0,
     parked: 0,
-    unparked: await ledger.unpark({ token: newToken(), limit: settings.claimBatchSize }),
+    unparked: await unparked(tools, log),
     announced: 0,
     stopped: 'budget',
   };
@@ -83,6 +83,16 @@ export async function claimDue(
   for (const [name, value] of Object.entries(tick)) if (typeof value === 'number') meter.count(name, value);
   meter.milliseconds('claim', clock.monotonic() - begun);
   return tick;
+}
+
+/** The drain is the main job: it goes on when this one fails, and the next tick tries again. */
+async function unparked({ ledger, newToken, settings }: ClaimTools, log: Log): Promise<number> {
+  try {
+    return await ledger.unpark({ token: newToken(), limit: settings.claimBatchSize });
+  } catch (error) {
+    log.error('unpark_failed', { error });
+    return 0;
+  }
 }
 
 async function announce({ ledger, announcements }: ClaimTools): Promise<number> {

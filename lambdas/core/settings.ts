@@ -16,7 +16,6 @@ export interface Settings {
   readonly claimTimeoutSeconds: number;
   readonly claimBatchSize: number;
   readonly scheduleTimeoutSeconds: number;
-  readonly scheduleBatchSize: number;
   readonly dataApiTimeoutMs: number;
   /** How often one command is tried within its time; the lease arithmetic counts with it. */
   readonly dataApiTries: number;
@@ -47,12 +46,10 @@ export interface Settings {
   readonly attemptHardCap: number;
   /** The first pause after the queue refused a hand-off; doubled for each invitation in vain. */
   readonly releaseBaseSeconds: number;
-  readonly payloadLimitBytes: number;
 }
 
 const sameInEveryStage = {
   claimBatchSize: 500,
-  scheduleBatchSize: 500,
   dataApiTries: 2,
   waitLimitMs: 1500,
   leaseMarginMs: 2000,
@@ -63,7 +60,6 @@ const sameInEveryStage = {
   deadLetterRetentionDays: 14,
   maxFailures: 12,
   attemptHardCap: 30,
-  payloadLimitBytes: 32_768,
 } as const;
 
 const stages: Readonly<Record<Stage, Settings>> = {

@@ -17,8 +17,3 @@ export interface Statement<Input, Row> {
   /** Never there: carries the row's type. */
   readonly row?: Row;
 }
-
-/** The same, for rows: an item that a statement could not answer has `answer: null` and is asked again. */
-export interface Answered {
-  readonly answer: string | null;
-}
