@@ -59,6 +59,8 @@ export type DrivenVerb = {
 }[VerbName];
 
 const stays = (answer: string): Cell => ({ to: [], answer });
+/** For verbs that ask for no due time: the cells hold as they are. */
+const dueLater = { because: 'it is due later', under: { dueIn: 600, wakeIn: 60 }, cells: {} };
 const everywhere = (cell: Cell) =>
   Object.fromEntries(situations.map((situation) => [situation, cell])) as Record<Situation, Cell>;
 const only = (cell: Cell, ...where: Situation[]) => Object.fromEntries(where.map((situation) => [situation, cell]));
@@ -155,6 +157,7 @@ export const drives: Readonly<Record<DrivenVerb, Drive>> = {
     statement: unpark,
     due: parkedWhere({}),
     otherwise: [
+      { ...dueLater, under: parkedWhere(dueLater.under) },
       { because: 'it is not parked', under: {}, cells: only(stays('0'), 'scheduled') },
       {
         because: 'the destination is still disabled',
@@ -171,6 +174,7 @@ export const drives: Readonly<Record<DrivenVerb, Drive>> = {
     statement: enqueue,
     due: {},
     otherwise: [
+      dueLater,
       {
         because: "it is another claim's",
         under: { claimToken: uuid() },
@@ -192,6 +196,7 @@ export const drives: Readonly<Record<DrivenVerb, Drive>> = {
     statement: release,
     due: {},
     otherwise: [
+      dueLater,
       { because: "it is another claim's", under: { claimToken: uuid() }, cells: only(stays('0'), 'dispatching') },
     ],
     async run({ database, token, row, under }) {
@@ -234,6 +239,7 @@ export const drives: Readonly<Record<DrivenVerb, Drive>> = {
     statement: settle,
     due: { attempts: 1 },
     otherwise: [
+      { ...dueLater, under: { ...dueLater.under, attempts: 1 } },
       {
         because: 'the attempt was opened under another token',
         under: { attempts: 1, outcome: { openToken: uuid() } },
@@ -246,6 +252,7 @@ export const drives: Readonly<Record<DrivenVerb, Drive>> = {
     statement: settle,
     due: { attempts: 1, ...failed({}) },
     otherwise: [
+      { ...dueLater, under: { ...dueLater.under, attempts: 1, ...failed({}) } },
       {
         because: 'another attempt holds the lease',
         under: { attempts: 2, ...failed({ attemptNo: 1 }) },
@@ -264,6 +271,7 @@ export const drives: Readonly<Record<DrivenVerb, Drive>> = {
     statement: cancel,
     due: {},
     otherwise: [
+      dueLater,
       { because: "it is another producer's", under: { producer: 'rival' }, cells: everywhere(stays('not_found')) },
     ],
     marks: {
@@ -280,6 +288,7 @@ export const drives: Readonly<Record<DrivenVerb, Drive>> = {
     statement: reschedule,
     due: { reschedule: { expectedVersion: 1 } },
     otherwise: [
+      dueLater,
       {
         because: 'it is due then already',
         under: { reschedule: { newDueIn: 0 } },
