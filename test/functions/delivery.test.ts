@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Webhook } from 'standardwebhooks';
-import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import { deriveSigningSecret } from '../../lambdas/webhook/signing.ts';
 import { eventually, idsOf, invitation, type RunningLedger, sha256, startRunningLedger } from './running-ledger.ts';
 
@@ -13,6 +13,8 @@ beforeAll(async () => {
   ok = await ledger.destination('/ok');
 }, 60_000);
 afterAll(() => ledger.stop());
+// A test that failed half way must not fail the next.
+afterEach(() => ledger.aws.eventSource.resume());
 
 const arrival = (deliveryId: string) => ledger.arrivals.filter(({ request }) => request.webhookId === deliveryId);
 describe('what arrives', () => {

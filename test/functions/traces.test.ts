@@ -1,7 +1,7 @@
 // What deliveries leave behind elsewhere: dead letters, announcements, and nothing about the people they are for.
 import { SetQueueAttributesCommand } from '@aws-sdk/client-sqs';
 import { v7 as uuid } from 'uuid';
-import { afterAll, beforeAll, expect, test } from 'vitest';
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
 import { claim } from '../../lambdas/store/statements/claim.ts';
 import { schedule } from '../../lambdas/store/statements/schedule.ts';
 import { eventually, idsOf, invitation, type RunningLedger, startRunningLedger } from './running-ledger.ts';
@@ -13,6 +13,8 @@ beforeAll(async () => {
   ok = await ledger.destination('/ok');
 }, 60_000);
 afterAll(() => ledger.stop());
+// A test that failed half way must not fail the next.
+afterEach(() => ledger.aws.eventSource.resume());
 
 /** The events of a reminder that the bus accepted. */
 const announced = (deliveryId: string) =>
