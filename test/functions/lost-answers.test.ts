@@ -31,7 +31,6 @@ afterAll(() => ledger.stop());
 beforeEach(() => ledger.aws.dataApi.faults.clear());
 
 const covered: string[] = [];
-const tick = () => ledger.aws.invoke('claim', {}) as Promise<Record<string, number>>;
 
 /** The statement's next run loses its answer: it is committed, and the connection breaks. */
 function loseAnswerOf({ text }: Statement<never, unknown>): void {
@@ -95,7 +94,7 @@ describe('a product', () => {
     expect(state).toBe('scheduled');
     expect(wakeAt?.getTime()).toBeLessThanOrEqual(Date.now() + releaseBaseSeconds * 1000);
     await sleep(releaseBaseSeconds * 1000);
-    expect(await tick()).toMatchObject({ claimed: 1, released: 0 });
+    expect(await ledger.tick()).toMatchObject({ claimed: 1, released: 0 });
     await expectDeliveredOnce(asked);
   });
 
@@ -126,7 +125,7 @@ describe('a tick', () => {
     ledger.aws.queue.faults.next({ kind: 'refuse' });
     const asked = await one(ok, 0);
     await sleep(ledger.aws.settings.releaseBaseSeconds * 1000);
-    expect(await tick()).toMatchObject({ claimed: 1, released: 0 });
+    expect(await ledger.tick()).toMatchObject({ claimed: 1, released: 0 });
     const batches = await ledger.sql('SELECT FROM claim_batch WHERE $1 = ANY (claimed)', [asked.deliveryId]);
     expect(batches, 'the refused one and the repeated one').toHaveLength(2);
     await expectDeliveredOnce(asked);
@@ -137,10 +136,10 @@ describe('a tick', () => {
     await ledger.sql(`UPDATE destination SET state = 'paused' WHERE name = $1`, [paused]);
     const asked = await one(paused, 0);
     ledger.aws.dataApi.faults.clear();
-    expect(await tick()).toMatchObject({ parked: 1 });
+    expect(await ledger.tick()).toMatchObject({ parked: 1 });
     await ledger.sql(`UPDATE destination SET state = 'active' WHERE name = $1`, [paused]);
     loseAnswerOf(unpark);
-    expect(await tick()).toMatchObject({ unparked: 1, claimed: 1 });
+    expect(await ledger.tick()).toMatchObject({ unparked: 1, claimed: 1 });
     await expectDeliveredOnce(asked);
   });
 
@@ -148,9 +147,9 @@ describe('a tick', () => {
     const asked = await one(ok, 0);
     await ledger.settled([asked.deliveryId]);
     const events = () => ledger.aws.bus.events.filter(({ Detail }) => Detail?.includes(asked.deliveryId));
-    expect((await tick()).announced).toBeGreaterThanOrEqual(1);
+    expect((await ledger.tick()).announced).toBeGreaterThanOrEqual(1);
     expect(events()).toHaveLength(1);
-    await tick();
+    await ledger.tick();
     expect(events()).toHaveLength(1);
   });
 });

@@ -199,6 +199,18 @@ export async function startRunningLedger() {
       await eventually(`${deliveryIds.length} reminders are ${state}`, look, limitMs);
     },
 
+    /** Runs a claim and answers its counts; waits while as many as may run are at work already. */
+    tick: () =>
+      eventually('a claim may run', () =>
+        aws.invoke('claim', {}).then(
+          (counts) => counts as Record<string, number | string>,
+          (error: Error) => {
+            if (error.name !== 'TooManyRequestsException') throw error;
+            return false as const;
+          },
+        ),
+      ),
+
     /** Invokes a sender with a batch of its own. Answers the places of the messages that failed. */
     async deliver(bodies: readonly string[]): Promise<string[]> {
       const answer = (await aws.invoke('webhook-sender', sqsEvent(bodies))) as {

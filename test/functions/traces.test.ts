@@ -83,7 +83,7 @@ test('each end is announced once, by an id that tells it from any other', async 
     const found = await eventually(`${state} is announced`, () => announced(id)[0]);
     expect(found).toMatchObject({ eventId: `${id}:1:${state}`, type: `Reminder ${state}`, state, version: 1 });
   }
-  for (const _ of [1, 2]) await ledger.aws.invoke('claim', {});
+  for (const _ of [1, 2]) await ledger.tick();
   for (const [one] of ends) expect(announced(one?.deliveryId ?? '')).toHaveLength(1);
   expect(announced(well?.deliveryId ?? '')[0]).toMatchObject({ producer: 'shop', attempts: 1 });
 });
