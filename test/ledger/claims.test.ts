@@ -1,13 +1,10 @@
-// Many claims, senders and ticks at once: each reminder in one claim, pauses and parking, and a claim's killed twin.
+// Many claims, senders and ticks at once: each reminder in one claim, pauses and parking.
 import { setTimeout as sleep } from 'node:timers/promises';
 import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest';
 import { claimDue } from '../../lambdas/core/claim-due.ts';
 import type { ClaimAnswer, Invitation, Ledger, PublishAnswer } from '../../lambdas/core/ports.ts';
 import { PostgresLedger } from '../../lambdas/store/ledger.ts';
-import { claim } from '../../lambdas/store/statements/claim.ts';
-import { claimById } from '../../lambdas/store/statements/claim-by-id.ts';
-import { unpark } from '../../lambdas/store/statements/unpark.ts';
 import { empty, ledgerTables } from './ledger-rows.ts';
 import { producer } from './situations.ts';
 import { newReminder, outcome, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
@@ -245,58 +242,11 @@ describe('rows of a destination that is not active', () => {
   });
 });
 
-describe('a twin: one command sent twice, the first still running', () => {
-  test.each([
-    { rows: 5, limit: 10, why: 'finds every row locked' },
-    { rows: 20, limit: 5, why: 'takes other rows, and gives them back' },
-  ])('$why; both answer the same, and the rows are taken once', async ({ rows, limit }) => {
-    await schedule(rows, -1);
-    const command = { token: uuid(), worker, limit, lowWater: null };
-    let taken: string[] = [];
-    const twin = await ledger.behind(
-      async (session) => {
-        const lines = (await session.run(claim, command)).map((line) => JSON.parse(line));
-        taken = lines.flatMap((line) => (line.answer === 'claimed' ? [line.delivery_id] : []));
-      },
-      () => ledger.ledger.claim(command),
-    );
-    expect(ids(twin)).toEqual(taken);
-    expect(await states()).toEqual({ dispatching: 5, ...(rows > 5 ? { scheduled: rows - 5 } : {}) });
-  });
-
-  test('of a claim that was killed takes its place', async () => {
-    const scheduled = await schedule(5, -1);
-    const command = { token: uuid(), worker, limit: 10, lowWater: null };
-    const twin = await ledger.behind(
-      (session) => session.run(claim, command),
-      () => ledger.ledger.claim(command),
-      'ROLLBACK',
-    );
-    const next = await ledger.ledger.claim({ ...command, token: uuid() });
-    expect([...ids(twin), ...ids(next)].sort()).toEqual(scheduled.sort());
-    expect(await states()).toEqual({ dispatching: 5 });
-  });
-
-  test('of a claim by id answers what the first took', async () => {
-    const deliveryIds = await schedule(5, -1);
-    const command = { token: uuid(), worker, deliveryIds };
-    const twin = await ledger.behind(
-      (session) => session.run(claimById, command),
-      () => ledger.ledger.claimById(command),
-    );
-    expect(ids(twin)).toEqual(deliveryIds.sort());
-    expect(await timesClaimed()).toEqual(new Map(deliveryIds.map((id) => [id, 1])));
-  });
-
-  test('of unpark answers how many the first gave back', async () => {
-    await schedule(5, -1);
-    await ledger.sql(`UPDATE reminder_delivery SET parked = true, wake_at = 'infinity'`);
-    const command = { token: uuid(), limit: 10 };
-    const twin = await ledger.behind(
-      (session) => session.run(unpark, command),
-      () => ledger.ledger.unpark(command),
-    );
-    expect(twin).toBe(5);
-    expect(await ledger.ledger.unpark(command)).toBe(5);
-  });
+test('within a drain a claim looks no further back than the one before it ended', async () => {
+  const [early = '', late = ''] = [...(await schedule(1, -600)), ...(await schedule(1, -300))];
+  const lowWater = new Date(Date.now() - 500_000).toISOString();
+  const claim = (from: string | null) => ledger.ledger.claim({ token: uuid(), worker, limit: 10, lowWater: from });
+  // The calendar looks a lookahead before they are due.
+  expect(ids(await claim(lowWater))).toEqual([late]);
+  expect(ids(await claim(null))).toEqual([early]);
 });

@@ -38,7 +38,7 @@ WITH RECURSIVE turn AS MATERIALIZED (
   INSERT INTO command_receipt (token, item, verb, answer, answered_at)
   SELECT CAST(:token AS uuid), 0, 'unpark',
          jsonb_build_object('answer', 'counted', 'count', (SELECT count(*) FROM locked)), now()
-  -- Also when all are locked: a twin whose snapshot is older than its first run's receipt must collide with it.
+  -- Also when others hold every row: what has no receipt counts as unanswered, and is asked again.
   WHERE EXISTS (SELECT FROM ready)
   ON CONFLICT DO NOTHING
   RETURNING answer
