@@ -96,6 +96,24 @@ test('an open token used again after a recovery opens nothing', async () => {
   expect(await rowOf(ledger, deliveryId)).toMatchObject({ state: 'dispatching', attempt_no: 1 });
 });
 
+test('a token opens once: what comes due while its twin waits is left to another', async () => {
+  const ids = [await arrange(ledger, 'queued'), await arrange(ledger, 'queued', { dueIn: 60 })].map(
+    ({ deliveryId }) => deliveryId,
+  );
+  const command = { token: uuid(), worker, deliveryIds: ids };
+  const twin = await ledger.behind(
+    async (session) => {
+      await session.run(open, command);
+      await session.sql('UPDATE reminder_delivery SET next_attempt_at = now() WHERE delivery_id = $1', [ids[1]]);
+    },
+    () => ledger.ledger.open(command),
+  );
+  expect(twin).toMatchObject([
+    { answer: 'opened', attemptNo: 1 },
+    { answer: 'token_used', state: 'queued' },
+  ]);
+});
+
 test('a batch that names a reminder twice opens it once', async () => {
   const { deliveryId } = await arrange(ledger, 'queued');
   const answers = await ledger.ledger.open({ token: uuid(), worker, deliveryIds: [deliveryId, deliveryId] });

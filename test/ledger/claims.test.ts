@@ -227,6 +227,17 @@ describe('rows of a destination that is not active', () => {
     expect(await parked()).toEqual([]);
   });
 
+  test('of more destinations than a batch has rows go back a batch at a time', async () => {
+    for (const name of ['one', 'two', 'three']) {
+      await ledger.destination(name, { state: 'paused' });
+      await schedule(1, -1, name);
+    }
+    await tick();
+    await ledger.sql(`UPDATE destination SET state = 'active'`);
+    expect(await ledger.ledger.unpark({ token: uuid(), limit: 2 })).toBe(2);
+    expect((await parked()).length).toBe(1);
+  });
+
   test('go back to the calendar in batches when it is active again, and those of others stay', async () => {
     await ledger.destination('other');
     await schedule(5, -1);

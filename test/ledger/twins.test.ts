@@ -111,15 +111,22 @@ test('a twin of a claim that finds other rows gives them back', async () => {
   expect((await rows()).reminder_delivery?.filter(({ state }) => state === 'dispatching').length).toBe(2);
 });
 
-test.each(skipping)('%s passes over a row that somebody holds, and takes the others', async (verb, prepare) => {
-  const { send } = await prepare();
-  const [held, free] = (await rows()).reminder_delivery?.map(({ delivery_id: id }) => String(id)) ?? [];
-  const session = await ledger.session();
-  await session.sql('BEGIN');
-  await session.sql('SELECT FROM reminder_delivery WHERE delivery_id = $1 FOR NO KEY UPDATE', [held]);
-  expect(await send()).toBe(verb === 'unpark' ? '1 rows' : free);
-  await session.close();
-});
+test.each(skipping)(
+  '%s passes over a row that somebody holds; run again, it leaves that row alone',
+  async (verb, prepare) => {
+    const { send } = await prepare();
+    const [held, free] = (await rows()).reminder_delivery?.map(({ delivery_id: id }) => String(id)) ?? [];
+    const session = await ledger.session();
+    await session.sql('BEGIN');
+    await session.sql('SELECT FROM reminder_delivery WHERE delivery_id = $1 FOR NO KEY UPDATE', [held]);
+    const taken = verb === 'unpark' ? '1 rows' : free;
+    expect(await send()).toBe(taken);
+    await session.close();
+    const once = await rows();
+    expect(await send()).toBe(taken);
+    expect(await rows()).toEqual(once);
+  },
+);
 
 test('unpark, while somebody holds every row: none, and it is asked once', async () => {
   const { send } = await commands.unpark();
