@@ -148,7 +148,9 @@ describe.each(writing)('%s', (verb, arranged) => {
   test('run again after it was answered, as when a sending was long under way: it changes nothing more', async () => {
     const again = await run(arranged, async (command) => {
       const answer = await command(ledger.ledger);
+      const once = await dump(ledger, tables);
       expect(comparable({ answer: await command(ledger.ledger) })).toEqual(comparable({ answer }));
+      expect(await dump(ledger, tables)).toEqual(once);
       return answer;
     });
     expect(again).toEqual(await undisturbed());
