@@ -5,7 +5,9 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type Situation, situations, stateOf, verbs } from '../../lambdas/core/delivery-states.ts';
 import { type FingerprintField, fingerprintFields } from '../../lambdas/core/fingerprint.ts';
 import type { NewReminder, ScheduleAnswer } from '../../lambdas/core/ports.ts';
+import { PostgresLedger } from '../../lambdas/store/ledger.ts';
 import { open } from '../../lambdas/store/statements/open.ts';
+import { reschedule } from '../../lambdas/store/statements/reschedule.ts';
 import { settle } from '../../lambdas/store/statements/settle.ts';
 import { empty, ledgerTables } from './ledger-rows.ts';
 import { failure, openOne, rowOf, settleAll } from './one-reminder.ts';
@@ -65,6 +67,21 @@ describe('one key is one reminder', () => {
       }),
     );
     expect(answers).toMatchObject(expected);
+  });
+
+  test('calls with the same new keys in any order wait for each other, and never in a circle', async () => {
+    // Tried once: a deadlock would be an error here.
+    const once = () => new PostgresLedger(ledger.openDatabase('ledger', ledger.settings, 1));
+    for (let round = 0; round < 5; round += 1) {
+      const keys = Array.from({ length: 100 }, (_, place) => `round-${round}-${place}`);
+      const orders = [keys, keys.toReversed(), keys, keys.toReversed()];
+      const calls = orders.map((order) => {
+        const reminders = order.map((key) => newReminder('to', 60, { key }));
+        return once().schedule({ token: uuid(), producer, reminders });
+      });
+      const answers = (await Promise.all(calls)).flat();
+      expect(answers.filter(({ answer }) => answer === 'scheduled').length).toBe(keys.length);
+    }
   });
 
   test('a key twice in one call: the first is scheduled, the second told so or told the difference', async () => {
@@ -150,6 +167,25 @@ describe('reschedule', () => {
     expect(answerA).toMatchObject([{ answer: 'rescheduled', version: 2 }]);
     await move(tokenB, 2);
     expect(await move(tokenA, 1)).toEqual(answerA);
+    expect(await rowOf(ledger, deliveryId)).toMatchObject({ version: 3, due_at: new Date(1_900_000_002_000) });
+  });
+
+  test("A's twin, having waited while A and B ran, answers as A and leaves B's time", async () => {
+    const { deliveryId } = await arrange(ledger, 'scheduled', { dueIn: 60, wakeIn: -60 });
+    const move = (seconds: number) => ({
+      token: uuid(),
+      producer,
+      reminders: [{ item: 0, name: { deliveryId }, dueAt: new Date(1_900_000_000_000 + seconds * 1000).toISOString() }],
+    });
+    const [A, B] = [move(1), move(2)];
+    const twin = await ledger.behind(
+      async (session) => {
+        await session.run(reschedule, A);
+        await session.run(reschedule, B);
+      },
+      () => ledger.ledger.reschedule(A),
+    );
+    expect(twin).toMatchObject([{ answer: 'rescheduled', dueAt: A.reminders[0]?.dueAt, version: 2 }]);
     expect(await rowOf(ledger, deliveryId)).toMatchObject({ version: 3, due_at: new Date(1_900_000_002_000) });
   });
 

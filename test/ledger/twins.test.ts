@@ -14,12 +14,13 @@ let tables: string[];
 beforeAll(async () => {
   ledger = await startTestLedger();
   tables = await ledgerTables(ledger);
-  // Stops whoever updates a reminder while the lock 1 is held elsewhere: after its rows are locked, before they are written.
+  // Stops whoever took something while the lock 1 is held elsewhere: after its rows are locked, before it says so.
   await ledger.sql(`CREATE FUNCTION stop_here() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN PERFORM pg_advisory_xact_lock_shared(1); RETURN NEW; END $$`);
-  await ledger.sql(
-    `CREATE TRIGGER stop_here BEFORE UPDATE ON reminder_delivery FOR EACH ROW EXECUTE FUNCTION stop_here()`,
-  );
+  await ledger.sql(`CREATE TRIGGER stop_here BEFORE INSERT ON claim_batch FOR EACH ROW WHEN (NEW.claimed <> '{}')
+    EXECUTE FUNCTION stop_here()`);
+  await ledger.sql(`CREATE TRIGGER stop_here BEFORE INSERT ON command_receipt FOR EACH ROW WHEN (NEW.answer ->> 'count' <> '0')
+    EXECUTE FUNCTION stop_here()`);
 });
 beforeEach(() => empty(ledger, tables));
 afterAll(() => ledger.stop());
