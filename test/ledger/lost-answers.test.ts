@@ -127,13 +127,16 @@ describe.each(writing)('%s', (verb, arranged) => {
   const undisturbed = () => run(arranged, (command) => command(ledger.ledger));
 
   test.each([
-    { kind: 'reset-after' },
-    { kind: 'reset-before' },
-    { kind: 'error-after', error: 'ServiceUnavailableError' },
-    { kind: 'error-after', error: 'InternalServerErrorException' },
-    { kind: 'error-after', error: 'StatementTimeoutException' },
-    { kind: 'error-after', error: 'DatabaseErrorException', message: 'FATAL: ended; SQLState: 57P01' },
-  ] as const)('$kind $error: the same answer and the same rows as undisturbed', async (fault) => {
+    ['the connection breaks after it ran', { kind: 'reset-after' }],
+    ['the connection breaks before it ran', { kind: 'reset-before' }],
+    ['unavailable after it ran', { kind: 'error-after', error: 'ServiceUnavailableError' }],
+    ['an internal error after it ran', { kind: 'error-after', error: 'InternalServerErrorException' }],
+    ['a time-out after it ran', { kind: 'error-after', error: 'StatementTimeoutException' }],
+    [
+      'the session is ended after it ran',
+      { kind: 'error-after', error: 'DatabaseErrorException', message: 'FATAL: ended; SQLState: 57P01' },
+    ],
+  ] as const)('%s: the same answer and the same rows as undisturbed', async (_, fault) => {
     const disturbed = await run(arranged, async (command) => {
       ledger.api.faults.next(fault);
       const before = ledger.api.statements();
