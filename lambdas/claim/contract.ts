@@ -1,4 +1,5 @@
 // The claim function: what starts it, what it answers, what it needs from its environment.
+import type { TickAnswer } from '../core/claim-due.ts';
 import type { FunctionContract } from '../core/function-contract.ts';
 
 /** The function as deployed. */
@@ -23,16 +24,4 @@ export const claimFunction: FunctionContract = {
 export type ClaimRequest = unknown;
 
 /** What one tick did, in counts. */
-export interface ClaimResponse {
-  readonly batches: number;
-  readonly claimed: number;
-  readonly enqueued: number;
-  readonly released: number;
-  readonly recovered: number;
-  readonly expired: number;
-  readonly parked: number;
-  readonly unparked: number;
-  readonly announced: number;
-  /** Why the drain ended. */
-  readonly stopped: 'drained' | 'budget' | 'queue_refused';
-}
+export type ClaimResponse = TickAnswer;

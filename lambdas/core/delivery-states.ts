@@ -186,7 +186,7 @@ export const verbs = {
   },
   open: {
     by: 'webhook-sender',
-    when: 'due, not expired, not paused, no cancel asked',
+    when: 'due, not expired, not paused',
     statement: 'open',
     cells: row(stays('finished'), {
       shadow: stays('not_claimed'),

@@ -1,9 +1,6 @@
 // Hands claimed reminders to the queue and records, entry by entry, what the queue accepted.
 import type { ClaimAnswer, Clock, CommandToken, Invitations, Ledger } from './ports.ts';
 
-/** SQS delays a message by at most this. */
-const longestDelaySeconds = 900;
-
 export interface DispatchTools {
   readonly ledger: Pick<Ledger, 'enqueue' | 'release'>;
   readonly invitations: Invitations;
@@ -19,8 +16,8 @@ export interface DispatchAnswer {
 }
 
 /**
- * Publishes one invitation for each claimed reminder, delayed until it is due by the database's clock (rounded down: the
- * sender waits out the rest), then marks what was accepted and gives back the rest. If this stops half way the rows'
+ * Publishes one invitation for each claimed reminder, delayed until it is due by the database's clock (the queue rounds
+ * down, and the sender waits out the rest), then marks what was accepted and gives back the rest. If this stops half way the rows'
  * own `wake_at` brings them back under the same ids.
  */
 export async function dispatch(
@@ -34,7 +31,7 @@ export async function dispatch(
     claimed.map(({ deliveryId, notBefore, dueInMs }) => ({
       deliveryId,
       notBefore,
-      delaySeconds: Math.min(Math.max(Math.floor((dueInMs - elapsedMs) / 1000), 0), longestDelaySeconds),
+      delaySeconds: (dueInMs - elapsedMs) / 1000,
     })),
   );
   // First what nothing else will advance: an accepted message does its work without its mark.

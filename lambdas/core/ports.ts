@@ -128,7 +128,6 @@ export type OpenRefusal =
   | 'finished'
   | 'expired'
   | 'paused'
-  | 'cancel_requested'
   | 'token_used';
 
 export type OpenAnswer =
@@ -227,6 +226,7 @@ export interface Ledger {
 export interface Invitation {
   readonly deliveryId: string;
   readonly notBefore: number;
+  /** Until it is due; with fractions, negative when overdue. The queue brings it into its own bounds, never up. */
   readonly delaySeconds: number;
 }
 

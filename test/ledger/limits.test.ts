@@ -4,9 +4,9 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { answerCommands } from '../../lambdas/core/answer-commands.ts';
 import { claimDue } from '../../lambdas/core/claim-due.ts';
 import { deliverInvitations } from '../../lambdas/core/deliver-invitations.ts';
-import type { AttemptResult, Invitations, Ledger, WebhookRequest } from '../../lambdas/core/ports.ts';
+import type { Invitations, Ledger, WebhookRequest } from '../../lambdas/core/ports.ts';
 import { systemClock } from '../../lambdas/runtime/clock.ts';
-import { newReminder, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
+import { newReminder, outcome, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
 
 let ledger: TestLedger;
 beforeAll(async () => {
@@ -94,15 +94,6 @@ test('an unpark that fails does not keep the tick from its drain', async () => {
 async function deliver(ids: readonly string[], remainingMs: number): Promise<WebhookRequest[]> {
   await ledger.ledger.claimById({ token: uuid(), worker, deliveryIds: ids });
   const posted: WebhookRequest[] = [];
-  const delivered: AttemptResult = {
-    outcome: 'delivered',
-    phase: 'body',
-    status: 200,
-    errorClass: null,
-    detail: null,
-    latencyMs: 1,
-    retryAfterSeconds: null,
-  };
   await deliverInvitations(
     {
       ledger: ledger.ledger,
@@ -110,7 +101,7 @@ async function deliver(ids: readonly string[], remainingMs: number): Promise<Web
         prepare: async () => ({
           post: async (request) => {
             posted.push(request);
-            return delivered;
+            return outcome(request.deliveryId, '');
           },
           close: async () => undefined,
         }),

@@ -2,9 +2,9 @@
 import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { deliverInvitations, type SenderRun } from '../../lambdas/core/deliver-invitations.ts';
-import type { AttemptResult, Outcome } from '../../lambdas/core/ports.ts';
+import type { Outcome } from '../../lambdas/core/ports.ts';
 import { systemClock } from '../../lambdas/runtime/clock.ts';
-import { newReminder, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
+import { newReminder, outcome, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
 
 let ledger: TestLedger;
 beforeAll(async () => {
@@ -12,16 +12,6 @@ beforeAll(async () => {
   await ledger.destination('partner');
 });
 afterAll(() => ledger.stop());
-
-const delivered: AttemptResult = {
-  outcome: 'delivered',
-  phase: 'body',
-  status: 200,
-  errorClass: null,
-  detail: null,
-  latencyMs: 1,
-  retryAfterSeconds: null,
-};
 
 async function claimedReminders(count: number): Promise<string[]> {
   const reminders = Array.from({ length: count }, () => newReminder('partner', -5));
@@ -64,12 +54,12 @@ test('a row that somebody holds locked keeps its own answer waiting, and no neig
       ledger: watched,
       webhook: {
         prepare: async () => ({
-          async post() {
+          async post({ deliveryId }) {
             locked ??= other
               .query('BEGIN')
               .then(() => other.query('SELECT FROM reminder_delivery WHERE delivery_id = $1 FOR UPDATE', [held]));
             await locked;
-            return delivered;
+            return outcome(deliveryId, '');
           },
           close: async () => undefined,
         }),
@@ -96,7 +86,7 @@ test('faults of ours wait longer each time, so that they do not use up the attem
   const reminder = newReminder('partner', -5);
   const { deliveryId } = reminder;
   await ledger.ledger.schedule({ token: uuid(), producer: 'test', reminders: [reminder] });
-  const notSent = { ...delivered, outcome: 'not_sent' as const, status: null, phase: 'none' as const };
+  const notSent = { outcome: 'not_sent', status: null, phase: 'none' } as const;
   let longest = 0;
   for (let attemptNo = 1; attemptNo <= 16; attemptNo += 1) {
     await ledger.ledger.claimById({ token: uuid(), worker, deliveryIds: [deliveryId] });
@@ -104,7 +94,10 @@ test('faults of ours wait longer each time, so that they do not use up the attem
     const openToken = uuid();
     const [opened] = await ledger.ledger.open({ token: openToken, worker, deliveryIds: [deliveryId] });
     expect(opened).toMatchObject({ answer: 'opened', attemptNo });
-    await ledger.ledger.settle({ token: uuid(), outcomes: [{ ...notSent, deliveryId, attemptNo, openToken }] });
+    await ledger.ledger.settle({
+      token: uuid(),
+      outcomes: [outcome(deliveryId, openToken, { ...notSent, attemptNo })],
+    });
     const [row] = await ledger.sql<{ pause: number; failures: number }>(
       `SELECT extract(epoch FROM next_attempt_at - state_since)::float8 AS pause, failures FROM reminder_delivery
        WHERE delivery_id = $1`,

@@ -33,7 +33,7 @@ WITH asked AS MATERIALIZED (
   FROM jsonb_array_elements_text(CAST(:deliveries AS jsonb)) AS x
 ), locked AS MATERIALIZED (
   SELECT r.delivery_id, r.state, r.version, r.idempotency_key, r.payload, r.attempt_no, r.lease_owner, r.next_attempt_at,
-         r.expires_at, r.cancel_requested_at, d.name AS destination, d.url, d.deadline_ms,
+         r.expires_at, d.name AS destination, d.url, d.deadline_ms,
          d.state = 'active' AND NOT COALESCE((SELECT g.paused FROM dispatch_gate g), true) AS dispatch_on
   FROM reminder_delivery r
   JOIN destination d ON d.destination_id = r.destination_id
@@ -53,7 +53,6 @@ WITH asked AS MATERIALIZED (
     WHEN l.state IN ('shadow', 'held', 'scheduled') THEN 'not_claimed'
     WHEN l.state = 'expired' THEN 'expired'
     WHEN l.state NOT IN ('dispatching', 'queued') THEN 'finished'
-    WHEN l.cancel_requested_at IS NOT NULL THEN 'cancel_requested'
     WHEN l.expires_at <= now() THEN CASE WHEN t.used THEN 'token_used' ELSE 'expire' END
     WHEN NOT l.dispatch_on THEN 'paused'
     WHEN l.next_attempt_at > now() THEN 'not_due'
