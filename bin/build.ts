@@ -4,10 +4,7 @@ import { copyFile, mkdir, readdir, readFile, rename, rm, writeFile } from 'node:
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { build } from 'esbuild';
-import { claimFunction } from '../lambdas/claim/contract.ts';
-import { migrateFunction } from '../lambdas/migrate/contract.ts';
-import { scheduleFunction } from '../lambdas/schedule/contract.ts';
-import { webhookSenderFunction } from '../lambdas/webhook-sender/contract.ts';
+import { functions } from '../lambdas/functions.ts';
 
 /** What the manifest says of a function's `index.mjs`. */
 export interface Bundle {
@@ -15,7 +12,7 @@ export interface Bundle {
   readonly sha256: string;
 }
 
-const functionNames = [scheduleFunction, claimFunction, webhookSenderFunction, migrateFunction].map(({ name }) => name);
+const functionNames = functions.map(({ name }) => name);
 
 /**
  * Bundles every function of the repository at `root` into `root/dist/functions/<name>/index.mjs`, the SDK included, with

@@ -49,7 +49,7 @@ const farDays = 40;
 
 /** Plans `count` reminders from `now` on. What must recover within the demo is due early. */
 export function planDemo(settings: Settings, count: number, now: number): Plan {
-  const span = spans[settings.stage];
+  const span = spans[settings.stage === 'rehearsal' ? 'rehearsal' : 'production'];
   const spread = span.spreadSeconds * 1000;
   const asked: Asked[] = [];
   const add = (part: Part, dueInMs: number, destination: Asked['destination'] = 'partner') => {

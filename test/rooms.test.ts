@@ -20,7 +20,7 @@ const pure = 'node:(crypto|buffer|util|assert)$';
 const core = 'lambdas/core/';
 const adapters = 'lambdas/(store|queue|webhook|events|runtime)/';
 const contracts = 'lambdas/[^/]+/contract\\.ts$';
-const sharedByStackAndLocal = 'lambdas/core/(settings|function-contract)\\.ts$';
+const sharedByStackAndLocal = 'lambdas/(functions|core/(settings|function-contract|database-roles))\\.ts$';
 
 /** The first room that holds a file decides. */
 const rooms: readonly Room[] = [
@@ -74,6 +74,11 @@ const rooms: readonly Room[] = [
     holds: /^lambdas\/[^/]+\/contract\.ts$/,
     sentence: 'contract.ts is a function as its callers and its deployment see it. It imports core and zod, and no SDK',
     mayImport: oneOf(core, 'zod$'),
+  },
+  {
+    holds: /^lambdas\/functions\.ts$/,
+    sentence: 'lambdas/functions.ts lists the contracts, and imports nothing else',
+    mayImport: oneOf(core, contracts),
   },
   {
     holds: /^lambdas\/([^/]+)\//,

@@ -7,6 +7,7 @@ export const claimFunction: FunctionContract = {
   name: 'claim',
   purpose:
     'Each minute: claims reminders close to their due time, hands them to the queue, recovers what was left behind',
+  databaseRole: 'ledger_claim',
   environment: [
     'STAGE',
     'DATABASE_ARN',

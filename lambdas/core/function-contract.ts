@@ -1,4 +1,5 @@
 // What the stack and local AWS must know alike of a function, so that both run the same thing.
+import type { DatabaseRole } from './database-roles.ts';
 import type { Settings } from './settings.ts';
 
 /** Every environment variable that some function reads. */
@@ -16,6 +17,8 @@ export type EnvironmentName =
 export interface FunctionContract {
   readonly name: 'schedule' | 'claim' | 'webhook-sender' | 'migrate';
   readonly purpose: string;
+  /** Whose grants it works with in the database. `owner`: those of the cluster's owner, who may do anything. */
+  readonly databaseRole: DatabaseRole | 'owner';
   readonly environment: readonly EnvironmentName[];
   /** Read when present; never set by the stack. */
   readonly localEnvironment: readonly EnvironmentName[];

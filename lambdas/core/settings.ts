@@ -1,7 +1,10 @@
 // The numbers of a stage, in one typed object, and the inequalities that hold between them.
 
-/** Which set of numbers a function runs with. `rehearsal` is `production` made fast enough to watch: demo, drills, soak. */
-export type Stage = 'production' | 'rehearsal';
+/**
+ * Which set of numbers a function runs with. `dev` has those of `production`, for a deployment that nobody will miss;
+ * `rehearsal` is `production` made fast enough to watch, for local AWS: demo, drills, soak.
+ */
+export type Stage = 'production' | 'dev' | 'rehearsal';
 
 /** All timings, sizes and limits of one stage. Units are in the names. */
 export interface Settings {
@@ -62,29 +65,32 @@ const sameInEveryStage = {
   attemptHardCap: 30,
 } as const;
 
+const production: Settings = {
+  ...sameInEveryStage,
+  stage: 'production',
+  tickSeconds: 60,
+  tickPrecisionSeconds: 60,
+  lookaheadSeconds: 180,
+  claimBudgetSeconds: 45,
+  claimTimeoutSeconds: 55,
+  scheduleTimeoutSeconds: 29,
+  dataApiTimeoutMs: 4000,
+  statementTimeoutMs: 3000,
+  lockTimeoutMs: 1000,
+  transportTimeoutMs: 2000,
+  webhookDeadlineMs: 10_000,
+  senderTimeoutSeconds: 30,
+  leaseSeconds: 60,
+  allowanceSeconds: 120,
+  visibilityTimeoutSeconds: 180,
+  retryBaseSeconds: 30,
+  retryCapSeconds: 3600,
+  releaseBaseSeconds: 30,
+};
+
 const stages: Readonly<Record<Stage, Settings>> = {
-  production: {
-    ...sameInEveryStage,
-    stage: 'production',
-    tickSeconds: 60,
-    tickPrecisionSeconds: 60,
-    lookaheadSeconds: 180,
-    claimBudgetSeconds: 45,
-    claimTimeoutSeconds: 55,
-    scheduleTimeoutSeconds: 29,
-    dataApiTimeoutMs: 4000,
-    statementTimeoutMs: 3000,
-    lockTimeoutMs: 1000,
-    transportTimeoutMs: 2000,
-    webhookDeadlineMs: 10_000,
-    senderTimeoutSeconds: 30,
-    leaseSeconds: 60,
-    allowanceSeconds: 120,
-    visibilityTimeoutSeconds: 180,
-    retryBaseSeconds: 30,
-    retryCapSeconds: 3600,
-    releaseBaseSeconds: 30,
-  },
+  production,
+  dev: { ...production, stage: 'dev' },
   rehearsal: {
     ...sameInEveryStage,
     stage: 'rehearsal',
@@ -110,7 +116,7 @@ const stages: Readonly<Record<Stage, Settings>> = {
 };
 
 /** The names that {@link settingsOf} knows. */
-export const knownStages: readonly Stage[] = ['production', 'rehearsal'];
+export const knownStages: readonly Stage[] = ['production', 'dev', 'rehearsal'];
 
 /**
  * The settings of a stage, checked.

@@ -5,6 +5,7 @@ import type { FunctionContract } from '../core/function-contract.ts';
 export const migrateFunction: FunctionContract = {
   name: 'migrate',
   purpose: 'Brings the schema to the newest version its bundle knows, before anything else of a deployment runs',
+  databaseRole: 'owner',
   environment: ['STAGE', 'DATABASE_ARN', 'DATABASE_SECRET_ARN', 'DATABASE_NAME'],
   localEnvironment: [],
   memoryMegabytes: 512,

@@ -6,6 +6,7 @@ import type { FunctionContract } from '../core/function-contract.ts';
 export const scheduleFunction: FunctionContract = {
   name: 'schedule',
   purpose: 'Schedules, cancels, reschedules and shows reminders for product functions, one command or a batch',
+  databaseRole: 'ledger_schedule',
   environment: ['STAGE', 'DATABASE_ARN', 'DATABASE_SECRET_ARN', 'DATABASE_NAME', 'INVITATION_QUEUE_URL'],
   localEnvironment: [],
   memoryMegabytes: 512,

@@ -6,6 +6,7 @@ import type { FunctionContract } from '../core/function-contract.ts';
 export const webhookSenderFunction: FunctionContract = {
   name: 'webhook-sender',
   purpose: 'Takes invitations from the queue, opens an attempt under its own lease, sends the webhook, settles the row',
+  databaseRole: 'ledger_webhook_sender',
   environment: ['STAGE', 'DATABASE_ARN', 'DATABASE_SECRET_ARN', 'DATABASE_NAME', 'SIGNING_SECRET_ARN'],
   localEnvironment: ['WEBHOOK_TRUSTED_CIDRS'],
   memoryMegabytes: 512,

@@ -8,7 +8,7 @@ import pg from 'pg';
 import { claimFunction } from '../../lambdas/claim/contract.ts';
 import type { EnvironmentName, FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
-import { migrateFunction } from '../../lambdas/migrate/contract.ts';
+import { functions as contracts } from '../../lambdas/functions.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
 import { accountId, arn, region } from './addresses.ts';
@@ -85,7 +85,6 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
   const settings = settingsOf(options.stage);
   const directory = resolve(options.directory);
   const functions = options.functionsDirectory ?? fileURLToPath(new URL('../../dist/functions', import.meta.url));
-  const contracts = [scheduleFunction, claimFunction, webhookSenderFunction, migrateFunction];
   const missing = contracts.find(({ name }) => !existsSync(join(functions, name, 'index.mjs')));
   if (missing) throw new Error(`${functions} has no bundle of ${missing.name}; run \`npm run build\``);
 

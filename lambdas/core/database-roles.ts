@@ -1,0 +1,26 @@
+// The roles of the database: one for each kind of work, with the least grants that it can be done with.
+
+/**
+ * A group role without a login of its own, made and granted to by the migrations. Those who do its work log in as one of
+ * its two members, `<role>_a` and `<role>_b`, of which a rotation uses the other each time.
+ */
+export type DatabaseRole =
+  | 'ledger_schedule'
+  | 'ledger_claim'
+  | 'ledger_webhook_sender'
+  | 'ledger_operator'
+  | 'ledger_observer';
+
+/** What each role is for. */
+export const databaseRoles: Readonly<Record<DatabaseRole, string>> = {
+  ledger_schedule: 'takes the commands of products',
+  ledger_claim: 'advances the calendar each minute',
+  ledger_webhook_sender: 'opens and settles attempts',
+  ledger_operator: 'registers destinations and reads everything, for people',
+  ledger_observer: 'reads everything and changes nothing',
+};
+
+/** The login that a role's secret begins with. */
+export function firstLogin(role: DatabaseRole): string {
+  return `${role}_a`;
+}

@@ -1,0 +1,14 @@
+// Every function there is: what is built, deployed and run locally alike.
+import { claimFunction } from './claim/contract.ts';
+import type { FunctionContract } from './core/function-contract.ts';
+import { migrateFunction } from './migrate/contract.ts';
+import { scheduleFunction } from './schedule/contract.ts';
+import { webhookSenderFunction } from './webhook-sender/contract.ts';
+
+/** The contracts of all functions. */
+export const functions: readonly FunctionContract[] = [
+  migrateFunction,
+  scheduleFunction,
+  claimFunction,
+  webhookSenderFunction,
+];
