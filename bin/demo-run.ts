@@ -56,7 +56,7 @@ class Demo {
     this.#pool = new pg.Pool({ connectionString: run.aws.databaseUrl, max: 2 });
     this.#database = new DataApi({
       resourceArn: run.aws.outputs.DatabaseArn ?? '',
-      secretArn: run.aws.outputs.DatabaseSecretArn ?? '',
+      secretArn: run.aws.outputs.DatabaseOperatorSecretArn ?? '',
       database: run.aws.outputs.DatabaseName ?? '',
       settings: { ...run.aws.settings, dataApiTimeoutMs: 4000 },
     });

@@ -31,14 +31,18 @@ export class UsageError extends Error {
 interface Outputs {
   readonly ScheduleFunctionName: string;
   readonly DatabaseArn: string;
-  readonly DatabaseSecretArn: string;
+  readonly DatabaseOperatorSecretArn: string;
+  readonly DatabaseObserverSecretArn: string;
   readonly DatabaseName: string;
   readonly SigningSecretArn: string;
 }
 
 /** A reachable ledger. */
 export class LedgerTarget {
-  readonly database: DataApi;
+  /** Whoever looks at the ledger may read everything in it, and change nothing. */
+  readonly observer: DataApi;
+  /** Who registers destinations. */
+  readonly operator: DataApi;
   /** Ranges that a destination may lie in although they are not public: local AWS has the loopback. */
   readonly trusted: readonly TrustedRange[];
   readonly #outputs: Outputs;
@@ -47,12 +51,15 @@ export class LedgerTarget {
   private constructor(outputs: Outputs, trusted: readonly TrustedRange[]) {
     this.#outputs = outputs;
     this.trusted = trusted;
-    this.database = new DataApi({
-      resourceArn: outputs.DatabaseArn,
-      secretArn: outputs.DatabaseSecretArn,
-      database: outputs.DatabaseName,
-      settings: settingsOf('production'),
-    });
+    const logIn = (secretArn: string) =>
+      new DataApi({
+        resourceArn: outputs.DatabaseArn,
+        secretArn,
+        database: outputs.DatabaseName,
+        settings: settingsOf('production'),
+      });
+    this.observer = logIn(outputs.DatabaseObserverSecretArn);
+    this.operator = logIn(outputs.DatabaseOperatorSecretArn);
   }
 
   /** @throws {UsageError} when local AWS does not run there, or there is no such stack */

@@ -172,8 +172,8 @@ program
   .option('--key <key>', 'its idempotency key')
   .action(async (id: string | undefined, _, command: Command) => {
     const options: NamedOptions = command.optsWithGlobals();
-    const { database } = await LedgerTarget.find(options);
-    const evidence = await database.run(showEvidence, nameOf(id, options));
+    const { observer } = await LedgerTarget.find(options);
+    const evidence = await observer.run(showEvidence, nameOf(id, options));
     print(options, evidence, evidenceText(evidence));
     if (evidence.length === 0) process.exitCode = exitCodes.refused;
   });
@@ -183,8 +183,8 @@ program
   .description('how many reminders are in each state, and since when')
   .action(async (_, command: Command) => {
     const options: Common = command.optsWithGlobals();
-    const { database } = await LedgerTarget.find(options);
-    const states = await database.run(countStates, {});
+    const { observer } = await LedgerTarget.find(options);
+    const states = await observer.run(countStates, {});
     print(options, states, statesTable(states));
   });
 
@@ -217,7 +217,7 @@ destination
       throw new UsageError(`--deadline: got ${deadline}; give 100 to 10000 milliseconds`);
     }
     const target = await LedgerTarget.find(options);
-    const [row] = await target.database.run(addDestination, {
+    const [row] = await target.operator.run(addDestination, {
       destinationId: uuid(),
       name,
       url: checkWebhookUrl(url, target.trusted).href,
@@ -245,11 +245,11 @@ destination
   .description('all destinations')
   .action(async (_, command: Command) => {
     const options: Common = command.optsWithGlobals();
-    const { database } = await LedgerTarget.find(options);
+    const { observer } = await LedgerTarget.find(options);
     const pageSize = 500;
     const all: DestinationRow[] = [];
     for (let page: DestinationRow[] = []; all.length === 0 || page.length === pageSize; all.push(...page)) {
-      page = await database.run(listDestinations, { after: all.at(-1)?.name ?? '', limit: pageSize });
+      page = await observer.run(listDestinations, { after: all.at(-1)?.name ?? '', limit: pageSize });
       if (page.length === 0) break;
     }
     print(options, all, destinationsTable(all));

@@ -18,7 +18,7 @@ interface Room {
 /** Node's own modules that neither open a connection nor start a process are no dependency on anything. */
 const pure = 'node:(crypto|buffer|util|assert)$';
 const core = 'lambdas/core/';
-const adapters = 'lambdas/(store|queue|webhook|events|runtime)/';
+const adapters = 'lambdas/(store|secrets|queue|webhook|events|runtime)/';
 const contracts = 'lambdas/[^/]+/contract\\.ts$';
 const sharedByStackAndLocal = 'lambdas/(functions|core/(settings|function-contract|database-roles))\\.ts$';
 
@@ -39,6 +39,11 @@ const rooms: readonly Room[] = [
     holds: /^lambdas\/store\//,
     sentence: 'lambdas/store is rows in SQL. It imports core, and no SDK but through data-api.ts',
     mayImport: oneOf(core, 'lambdas/store/', 'node:', 'zod$', 'uuid$', 'dbgate-query-splitter(/|$)'),
+  },
+  {
+    holds: /^lambdas\/secrets\//,
+    sentence: 'lambdas/secrets is an adapter. It imports core and the Secrets Manager client',
+    mayImport: oneOf(core, 'lambdas/secrets/', 'node:', '@aws-sdk/client-secrets-manager$'),
   },
   {
     holds: /^lambdas\/queue\//,

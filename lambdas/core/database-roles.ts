@@ -24,3 +24,14 @@ export const databaseRoles: Readonly<Record<DatabaseRole, string>> = {
 export function firstLogin(role: DatabaseRole): string {
   return `${role}_a`;
 }
+
+/** The role that a login is a member of; undefined for anybody else. */
+export function roleOfLogin(login: string): DatabaseRole | undefined {
+  const role = /^(.+)_[ab]$/.exec(login)?.[1];
+  return role !== undefined && role in databaseRoles ? (role as DatabaseRole) : undefined;
+}
+
+/** The other login of the same role: a rotation goes to and fro between the two. */
+export function otherLogin(login: string): string {
+  return login.replace(/[ab]$/, (end) => (end === 'a' ? 'b' : 'a'));
+}

@@ -8,6 +8,7 @@ export type EnvironmentName =
   | 'DATABASE_ARN'
   | 'DATABASE_SECRET_ARN'
   | 'DATABASE_NAME'
+  | 'LOGIN_SECRET_ARNS'
   | 'INVITATION_QUEUE_URL'
   | 'EVENT_BUS_NAME'
   | 'SIGNING_SECRET_ARN'

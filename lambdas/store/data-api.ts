@@ -135,14 +135,14 @@ export class DataApi {
 
 /**
  * The database that a function's environment names.
- * @param more overrides of how patiently it is called
+ * @param more overrides of who logs in and how patiently it is called
  */
 export function openDatabase(
   environment: {
     read(name: 'DATABASE_ARN' | 'DATABASE_SECRET_ARN' | 'DATABASE_NAME'): string;
     readonly settings: Settings;
   },
-  more: Pick<DataApiOptions, 'tries' | 'timeoutMs' | 'longestPauseMs'> = {},
+  more: Partial<Pick<DataApiOptions, 'secretArn' | 'tries' | 'timeoutMs' | 'longestPauseMs'>> = {},
 ): DataApi {
   return new DataApi({
     resourceArn: environment.read('DATABASE_ARN'),

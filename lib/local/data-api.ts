@@ -34,6 +34,9 @@ export interface DatabaseLogin {
   readonly password: string;
 }
 
+/** The user and password that a secret holds at this moment. */
+export type LoginLookup = (secretArn: string) => Omit<DatabaseLogin, 'secretArn'> | undefined;
+
 /** Something that shall go wrong with statements to come; `match` looks at their SQL. */
 export interface DataApiFault extends PlannedFault {
   /** `reset-*`: the connection breaks before or after the statement ran. `error-*`: an error answer before or after. */
@@ -78,13 +81,17 @@ interface Transaction {
 /** Serves one cluster, {@link DataApi.resourceArn}, to the given logins. */
 export async function startDataApi(options: {
   postgres: Postgres;
-  accounts: readonly DatabaseLogin[];
+  /** Fixed logins, or where to look one up at each call: the Data API is given a secret's ARN and reads it itself. */
+  accounts: readonly DatabaseLogin[] | LoginLookup;
   /** @default 0, any free port */
   port?: number;
   limits?: Partial<DataApiLimits>;
 }): Promise<DataApi> {
   const resourceArn = arn('rds', 'cluster:reminder-ledger');
   const limits = { ...awsLimits, ...options.limits };
+  const { accounts } = options;
+  const lookUp: LoginLookup =
+    typeof accounts === 'function' ? accounts : (arn) => accounts.find(({ secretArn }) => secretArn === arn);
   const pools = new Map<string, pg.Pool>();
   const transactions = new Map<string, Transaction>();
   const faults = new Faults<DataApiFault>();
@@ -94,12 +101,12 @@ export async function startDataApi(options: {
     if (request.resourceArn !== resourceArn) {
       throw failure('BadRequestException', `HttpEndpoint is not enabled for resource ${request.resourceArn}`);
     }
-    const login = options.accounts.find(({ secretArn }) => secretArn === request.secretArn);
+    const login = lookUp(request.secretArn ?? '');
     if (login === undefined) throw failure('InvalidSecretException', 'The secret is not valid for this cluster');
-    const { secretArn, user, password } = login;
+    const { user, password } = login;
     const { host, port } = options.postgres;
     const database = request.database ?? 'postgres';
-    const key = JSON.stringify([secretArn, database]);
+    const key = JSON.stringify([user, password, database]);
     let pool = pools.get(key);
     if (pool === undefined) {
       pool = new pg.Pool({

@@ -6,6 +6,7 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
 import { claimFunction } from '../../lambdas/claim/contract.ts';
+import { type DatabaseRole, databaseRoles, firstLogin } from '../../lambdas/core/database-roles.ts';
 import type { EnvironmentName, FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
 import { functions as contracts } from '../../lambdas/functions.ts';
@@ -21,7 +22,7 @@ import { type LambdaHost, startLambdaHost } from './lambda-host.ts';
 import { type Postgres, startPostgres } from './postgres.ts';
 import { type Queue, startQueue } from './queue.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
-import { startSecrets } from './secrets.ts';
+import { type Secrets, startSecrets } from './secrets.ts';
 
 /** How to start. */
 export interface LocalAwsOptions {
@@ -67,6 +68,10 @@ const databaseName = 'ledger';
 /** No superuser, as the owner of an Aurora cluster is none: what it may not do there fails here. */
 const owner = { user: 'ledger_owner', password: 'local' };
 const ownerSecretArn = arn('secretsmanager', 'secret:database-owner');
+/** The secret with the login of a role. */
+export const loginSecretArn = (role: DatabaseRole): string =>
+  arn('secretsmanager', `secret:${role.replaceAll('_', '-')}`);
+const roles = Object.keys(databaseRoles) as DatabaseRole[];
 const signingSecretArn = arn('secretsmanager', 'secret:signing');
 
 /** How many environments of a function may run at once. A claim never overlaps itself by much: a tick ends within its period. */
@@ -97,8 +102,6 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
     const postgres = await startPostgres({ directory, fresh: options.fresh });
     stops.push(() => postgres.stop());
     await createDatabase(postgres);
-    const dataApi = await startDataApi({ postgres, accounts: [{ secretArn: ownerSecretArn, ...owner }] });
-    stops.push(() => dataApi.close());
     const queue = await startQueue(settings);
     stops.push(() => queue.stop());
     const bus = await startEventBus();
@@ -108,8 +111,11 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
         [signingSecretArn, await signingSecret(directory, options.fresh)],
         [ownerSecretArn, JSON.stringify({ username: owner.user, password: owner.password })],
       ]),
+      await loginSecrets(directory, options.fresh),
     );
     stops.push(() => secrets.close());
+    const dataApi = await startDataApi({ postgres, accounts: loginsIn(secrets) });
+    stops.push(() => dataApi.close());
 
     const environment = {
       AWS_REGION: region,
@@ -121,11 +127,11 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       AWS_ENDPOINT_URL_SECRETS_MANAGER: secrets.endpoint,
     };
     const trustedCidrs = options.trustedCidrs ?? '127.0.0.0/8,::1/128';
-    const variables: Readonly<Record<EnvironmentName, string>> = {
+    const variables: Readonly<Record<Exclude<EnvironmentName, 'DATABASE_SECRET_ARN'>, string>> = {
       STAGE: options.stage,
       DATABASE_ARN: dataApi.resourceArn,
-      DATABASE_SECRET_ARN: ownerSecretArn,
       DATABASE_NAME: databaseName,
+      LOGIN_SECRET_ARNS: roles.map(loginSecretArn).join(','),
       INVITATION_QUEUE_URL: queue.url,
       EVENT_BUS_NAME: bus.name,
       SIGNING_SECRET_ARN: signingSecretArn,
@@ -141,7 +147,10 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
         environment: {
           ...environment,
           ...Object.fromEntries(
-            [...contract.environment, ...contract.localEnvironment].map((name) => [name, variables[name]]),
+            [...contract.environment, ...contract.localEnvironment].map((name) => [
+              name,
+              name === 'DATABASE_SECRET_ARN' ? databaseSecretArn(contract) : variables[name],
+            ]),
           ),
           ...(options.caFile === undefined ? {} : { NODE_EXTRA_CA_CERTS: options.caFile }),
         },
@@ -179,8 +188,10 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       ScheduleFunctionName: scheduleFunction.name,
       ClaimFunctionName: claimFunction.name,
       DatabaseArn: dataApi.resourceArn,
-      DatabaseSecretArn: ownerSecretArn,
       DatabaseName: databaseName,
+      DatabaseOwnerSecretArn: ownerSecretArn,
+      DatabaseOperatorSecretArn: loginSecretArn('ledger_operator'),
+      DatabaseObserverSecretArn: loginSecretArn('ledger_observer'),
       SigningSecretArn: signingSecretArn,
       InvitationQueueUrl: queue.url,
       DeadLetterQueueUrl: queue.deadLetterUrl,
@@ -227,6 +238,27 @@ async function createDatabase(postgres: Postgres): Promise<void> {
   } finally {
     await client.end();
   }
+}
+
+function databaseSecretArn({ databaseRole }: FunctionContract): string {
+  return databaseRole === 'owner' ? ownerSecretArn : loginSecretArn(databaseRole);
+}
+
+/** Kept with the data, as rotations left them; migrate gives the database what they hold. */
+async function loginSecrets(directory: string, fresh: boolean) {
+  const file = join(directory, 'login-secrets.json');
+  if (fresh) await rm(file, { force: true });
+  const secretOf = (role: DatabaseRole) =>
+    JSON.stringify({ username: firstLogin(role), password: randomBytes(20).toString('hex') });
+  return { file, begin: new Map(roles.map((role) => [loginSecretArn(role), secretOf(role)])) };
+}
+
+/** As the Data API does: it reads the secret that a caller names. */
+function loginsIn(secrets: Secrets) {
+  return (secretArn: string) => {
+    const { username: user, password } = JSON.parse(secrets.current(secretArn) ?? '{}');
+    return typeof user === 'string' && typeof password === 'string' ? { user, password } : undefined;
+  };
 }
 
 /** Kept with the data: receivers know the secrets that are derived from it. */

@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { open } from '../../lambdas/store/statements/open.ts';
 import { type LambdaHost, startLambdaHost } from '../../lib/local/lambda-host.ts';
+import { loginSecretArn } from '../../lib/local/local-aws.ts';
 import {
   type Asked,
   eventually,
@@ -47,7 +48,7 @@ async function hostOfSlowSenders(): Promise<LambdaHost> {
       ...environment,
       STAGE: 'rehearsal',
       DATABASE_ARN: outputs.DatabaseArn ?? '',
-      DATABASE_SECRET_ARN: outputs.DatabaseSecretArn ?? '',
+      DATABASE_SECRET_ARN: loginSecretArn('ledger_webhook_sender'),
       DATABASE_NAME: outputs.DatabaseName ?? '',
       SIGNING_SECRET_ARN: outputs.SigningSecretArn ?? '',
       WEBHOOK_TRUSTED_CIDRS: '127.0.0.0/8',

@@ -82,7 +82,11 @@ test('a command line finds it by endpoints.json, and its errors come as AWS give
 
 test('the owner of the database is no superuser; its login is a secret like the signing key', async () => {
   const data = new RDSDataClient({ ...client(), endpoint: aws.dataApi.endpoint });
-  const target = { resourceArn: aws.outputs.DatabaseArn, secretArn: aws.outputs.DatabaseSecretArn, database: 'ledger' };
+  const target = {
+    resourceArn: aws.outputs.DatabaseArn,
+    secretArn: aws.outputs.DatabaseOwnerSecretArn,
+    database: 'ledger',
+  };
   const text = 'SELECT current_user::text, rolsuper FROM pg_roles WHERE rolname = current_user';
   const { records } = await data.send(new ExecuteStatementCommand({ ...target, sql: text }));
   expect(records).toEqual([[{ stringValue: 'ledger_owner' }, { booleanValue: false }]]);
@@ -90,7 +94,7 @@ test('the owner of the database is no superuser; its login is a secret like the 
   const secrets = new SecretsManagerClient({ ...client(), endpoint: aws.environment.AWS_ENDPOINT_URL_SECRETS_MANAGER });
   const secret = async (SecretId = '') =>
     JSON.parse((await secrets.send(new GetSecretValueCommand({ SecretId }))).SecretString ?? '');
-  expect(await secret(aws.outputs.DatabaseSecretArn)).toMatchObject({ username: 'ledger_owner' });
+  expect(await secret(aws.outputs.DatabaseOwnerSecretArn)).toMatchObject({ username: 'ledger_owner' });
   expect((await secret(aws.outputs.SigningSecretArn)).current.length).toBeGreaterThanOrEqual(32);
   secrets.destroy();
 });
@@ -116,5 +120,5 @@ test('it stops without leftovers, and starts again with its reminders and its si
 
 test('missing bundles are named, with what to do', async () => {
   const missing = startLocalAws({ ...options, functionsDirectory: join(directory, 'nowhere') });
-  await expect(missing).rejects.toThrow(/no bundle of schedule; run `npm run build`/);
+  await expect(missing).rejects.toThrow(/no bundle of migrate; run `npm run build`/);
 });
