@@ -64,8 +64,12 @@ export async function templateDiff(base: string, head: string, limit: number = c
         ]),
     ...(unchanged.length === 0 ? [] : [`\nNo difference: ${unchanged.join(', ')}.`]),
   ].join('\n');
-  const share = Math.floor((limit - introduction.length) / changed.length);
-  return introduction + changed.map(([name, text]) => section(name, text, share)).join('');
+  // The longest last and with all the room that is left, so that a short one is never cut.
+  const sections = changed.toSorted(([, a], [, b]) => a.length - b.length);
+  return sections.reduce((markdown, [name, text], place) => {
+    const room = Math.floor((limit - markdown.length) / (sections.length - place));
+    return markdown + section(name, text, room);
+  }, introduction);
 }
 
 /** The stacks of all assemblies in a folder, by name. */
@@ -98,9 +102,11 @@ async function difference(before?: CloudFormationStackArtifact, after?: CloudFor
 function lossesIn(text: string): string[] {
   let resource = '';
   return text.split('\n').flatMap((line) => {
-    const [, type = '', path, logicalId, impact = ''] = /^\[.\] (\S+::\S+) (\S+) (\S+) ?(.*)$/.exec(line) ?? [];
+    // The path is missing where the CDK knows it from neither side.
+    const [, type = '', path, logicalId = '', impact = ''] =
+      /^\[.\] (\S+::\S+) (?:(\S+) )??(\S+)(?: (replace|may be replaced|destroy|orphan|import))?$/.exec(line) ?? [];
     if (type !== '') {
-      resource = stateful.has(type) ? `${type} \`${path}\` (\`${logicalId}\`)` : '';
+      resource = stateful.has(type) ? `${type} \`${path ?? logicalId}\` (\`${logicalId}\`)` : '';
       return resource !== '' && impact in fatal ? [`${resource} **${fatal[impact]}**`] : [];
     }
     const [, protection] = /^ [├└]─ \[.\] (DeletionPolicy|UpdateReplacePolicy|DeletionProtection)\b/.exec(line) ?? [];
@@ -112,9 +118,9 @@ function lossesIn(text: string): string[] {
 function section(name: string, text: string, limit: number): string {
   const around = (inside: string, note = '') => `\n### ${name}\n\n${fence}text\n${inside}\n${fence}\n${note}`;
   if (around(text).length <= limit) return around(text);
-  const note = '\nCut here: the summary of the workflow run has more, `npx cdk diff` all of it.\n';
+  const note = '\nCut here: `npx cdk diff` tells all of it.\n';
   const room = Math.max(0, limit - around('', note).length);
-  return around(text.slice(0, text.lastIndexOf('\n', room)), note);
+  return around(text.slice(0, Math.max(0, text.lastIndexOf('\n', room))), note);
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {

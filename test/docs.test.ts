@@ -15,7 +15,14 @@ import { type RunningLedger, startRunningLedger } from './functions/running-ledg
 
 const repository = fileURLToPath(new URL('..', import.meta.url));
 const read = (path: string): string => readFileSync(join(repository, path), 'utf8');
-const pages = ['README.md', 'CHANGELOG.md', 'docs/architecture.md', 'docs/product-function.md'];
+const pages = [
+  'README.md',
+  'CHANGELOG.md',
+  'docs/architecture.md',
+  'docs/deploy.md',
+  'docs/product-function.md',
+  'docs/upgrade.md',
+];
 const examples = readdirSync(join(repository, 'docs/examples')).filter((name) => name.endsWith('.ts'));
 const run = promisify(execFile);
 
