@@ -107,7 +107,8 @@ async function finish(
     if (username !== next.username) log.warn('rotate_not_seen_yet', { secretArn, username });
   } catch (error) {
     await secrets.moveCurrent(secretArn, versionId, formerVersion);
-    const sentence = `${next.username} could not log in, so ${former.username} stays; the rotation may be run again`;
+    const reason = error instanceof Error ? error.message : String(error);
+    const sentence = `${next.username} could not log in, so ${former.username} stays; run the rotation again: ${reason}`;
     throw new LoginSecretError(secretArn, sentence, error);
   }
 }

@@ -1,5 +1,5 @@
 // Local AWS: all the services together, running the very bundles that deploy.
-import { randomBytes } from 'node:crypto';
+import { randomBytes, randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
@@ -10,6 +10,7 @@ import { type DatabaseRole, databaseRoles, firstLogin } from '../../lambdas/core
 import type { EnvironmentName, FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
 import { functions as contracts } from '../../lambdas/functions.ts';
+import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
 import { accountId, arn, region } from './addresses.ts';
@@ -61,6 +62,10 @@ export interface LocalAws {
   readonly eventSource: EventSourceMapping;
   /** Invokes a function and reads its answer. @throws {Error} when the function failed */
   invoke(name: FunctionContract['name'], request: unknown, qualifier?: string): Promise<unknown>;
+  /** Gives a login secret its next version, as Secrets Manager does. @throws {Error} when a step failed; another call goes on */
+  rotateSecret(arn: string): Promise<void>;
+  /** Only the beginning of that: a version that is pending. Answers its id. */
+  announceVersion(arn: string): string;
   stop(): Promise<void>;
 }
 
@@ -80,6 +85,7 @@ const concurrency: Readonly<Record<FunctionContract['name'], (settings: Settings
   claim: () => 2,
   'webhook-sender': ({ senderConcurrency }) => senderConcurrency,
   migrate: () => 1,
+  rotate: () => 1,
 };
 
 /**
@@ -164,6 +170,13 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       return JSON.parse(answer.payload);
     };
     await invoke('migrate', {});
+    const announceVersion = (secretArn: string) => secrets.announceVersion(secretArn, randomUUID());
+    const rotateSecret = async (secretArn: string): Promise<void> => {
+      const token = announceVersion(secretArn);
+      for (const Step of ['createSecret', 'setSecret', 'testSecret', 'finishSecret']) {
+        await invoke(rotateFunction.name, { Step, SecretId: secretArn, ClientRequestToken: token });
+      }
+    };
 
     const lambda = await startLambdaApi(host);
     stops.push(() => lambda.close());
@@ -215,6 +228,8 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       scheduler,
       eventSource,
       invoke,
+      rotateSecret,
+      announceVersion,
       stop,
     };
   } catch (error) {

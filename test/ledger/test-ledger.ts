@@ -56,6 +56,7 @@ export async function startTestLedger(stage: Stage = 'production') {
   pool.on('error', () => undefined);
   const session = () => startSession(postgres.url('ledger'), settings);
   return {
+    directory,
     postgres,
     api,
     settings,

@@ -1,0 +1,311 @@
+// What each role of the database may do, and what it is refused: tried with real logins.
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { newPassword } from '../../lambdas/core/database-logins.ts';
+import { type DatabaseRole, databaseRoles, firstLogin } from '../../lambdas/core/database-roles.ts';
+import { DataApi } from '../../lambdas/store/data-api.ts';
+import { postgresLogins } from '../../lambdas/store/logins.ts';
+import { scramVerifier } from '../../lambdas/store/scram-verifier.ts';
+import { startDataApi } from '../../lib/local/data-api.ts';
+import { statementModules, statementOf } from './statement-modules.ts';
+import { startTestLedger, type TestLedger } from './test-ledger.ts';
+
+const roles = Object.keys(databaseRoles) as DatabaseRole[];
+const passwords = new Map<string, string>();
+let ledger: TestLedger;
+let api: Awaited<ReturnType<typeof startDataApi>>;
+
+/** The database as whoever has this user name: it stands for its secret's ARN here. */
+function as(user: string): DataApi {
+  return new DataApi({ resourceArn: api.resourceArn, secretArn: user, database: 'ledger', settings: ledger.settings });
+}
+const ownerDatabase = () => as(ledger.postgres.user);
+const owner = () => postgresLogins(ownerDatabase(), as);
+
+async function setLogin(username: string): Promise<void> {
+  const password = newPassword();
+  await owner().set({ username, password });
+  passwords.set(username, password);
+}
+
+beforeAll(async () => {
+  ledger = await startTestLedger();
+  api = await startDataApi({
+    postgres: ledger.postgres,
+    accounts: (user) => {
+      const password = passwords.get(user);
+      return password === undefined ? undefined : { user, password };
+    },
+  });
+  process.env.AWS_ENDPOINT_URL_RDS_DATA = api.endpoint;
+  passwords.set(ledger.postgres.user, ledger.postgres.password);
+  for (const role of roles) await setLogin(firstLogin(role));
+}, 60_000);
+afterAll(async () => {
+  await api.close();
+  await ledger.stop();
+});
+
+/** SQLSTATE of what is refused; `allowed` otherwise. */
+async function attempt(role: DatabaseRole, sql: string, parameters: Record<string, string> = {}): Promise<string> {
+  try {
+    await as(firstLogin(role)).execute('attempt', sql, parameters);
+    return 'allowed';
+  } catch (error) {
+    return (error as { sqlState?: string }).sqlState ?? String(error);
+  }
+}
+
+const tables = [
+  'attempt_outcome',
+  'claim_batch',
+  'command_receipt',
+  'delivery_attempt',
+  'destination',
+  'dispatch_gate',
+  'handoff',
+  'lifecycle_event',
+  'operator_action',
+  'reminder_delivery',
+  'schema_migration',
+];
+
+const identity = [
+  'delivery_id',
+  'idempotency_key',
+  'producer',
+  'user_id',
+  'destination_id',
+  'payload',
+  'payload_sha256',
+  'request_fingerprint',
+  'created_by_command',
+  'created_at',
+];
+
+const forNobody = [
+  ...tables.flatMap((table) => [`DELETE FROM ${table}`, `TRUNCATE ${table}`]),
+  ...identity.map((column) => `UPDATE reminder_delivery SET ${column} = ${column}`),
+  ...['delivery_attempt', 'attempt_outcome', 'claim_batch', 'handoff', 'command_receipt', 'operator_action'].map(
+    (table) => `UPDATE ${table} SET ${table === 'claim_batch' ? 'token = token' : evidenceColumn(table)}`,
+  ),
+  'UPDATE dispatch_gate SET paused = true',
+  'UPDATE destination SET url = url',
+  'UPDATE destination SET contract = contract',
+  'INSERT INTO operator_action (verb) VALUES (NULL)',
+  'INSERT INTO schema_migration (version) VALUES (1)',
+  "SELECT set_login('ledger_operator_b', 'x')",
+  'SELECT limit_statements(1, 1)',
+  'CREATE TABLE mine (x integer)',
+  'CREATE TEMPORARY TABLE mine (x integer)',
+  'CREATE FUNCTION mine() RETURNS integer LANGUAGE sql AS $$ SELECT 1 $$',
+  'ALTER TABLE reminder_delivery DISABLE TRIGGER ALL',
+  'DROP TABLE handoff',
+  'CREATE ROLE mine',
+  'SELECT rolpassword FROM pg_authid',
+  "SET session_replication_role = 'replica'",
+];
+
+function evidenceColumn(table: string): string {
+  const column = { command_receipt: 'token', operator_action: 'action_no' }[table] ?? 'delivery_id';
+  return `${column} = ${table === 'operator_action' ? 'DEFAULT' : column}`;
+}
+
+const readsOnly = tables.map((table) => `INSERT INTO ${table} DEFAULT VALUES`);
+
+const forRole: Record<DatabaseRole, string[]> = {
+  ledger_schedule: [
+    'INSERT INTO delivery_attempt DEFAULT VALUES',
+    'INSERT INTO attempt_outcome DEFAULT VALUES',
+    'SELECT * FROM delivery_attempt',
+    'SELECT detail FROM attempt_outcome',
+    'SELECT payload FROM reminder_delivery',
+    'SELECT url FROM destination',
+    'INSERT INTO destination DEFAULT VALUES',
+    "UPDATE destination SET state = 'paused'",
+    'UPDATE reminder_delivery SET delivered_at = now()',
+    'UPDATE reminder_delivery SET attempt_no = 0',
+    'SELECT * FROM lifecycle_event',
+    'UPDATE lifecycle_event SET announced_at = now()',
+    'SELECT * FROM operator_action',
+  ],
+  ledger_claim: [
+    'SELECT payload FROM reminder_delivery',
+    'SELECT idempotency_key FROM reminder_delivery',
+    'SELECT user_id FROM reminder_delivery',
+    'INSERT INTO reminder_delivery DEFAULT VALUES',
+    'UPDATE reminder_delivery SET due_at = due_at',
+    'UPDATE reminder_delivery SET delivered_at = now()',
+    'INSERT INTO delivery_attempt DEFAULT VALUES',
+    'SELECT * FROM delivery_attempt',
+    'SELECT * FROM attempt_outcome',
+    'SELECT url FROM destination',
+    'INSERT INTO destination DEFAULT VALUES',
+    "UPDATE destination SET state = 'paused'",
+    'UPDATE lifecycle_event SET state = state',
+  ],
+  ledger_webhook_sender: [
+    'INSERT INTO reminder_delivery DEFAULT VALUES',
+    'UPDATE reminder_delivery SET due_at = due_at',
+    'UPDATE reminder_delivery SET cancel_requested_at = now()',
+    'SELECT user_id FROM reminder_delivery',
+    'INSERT INTO destination DEFAULT VALUES',
+    'UPDATE destination SET name = name',
+    'SELECT * FROM claim_batch',
+    'INSERT INTO claim_batch DEFAULT VALUES',
+    'SELECT * FROM handoff',
+    'INSERT INTO handoff DEFAULT VALUES',
+    'SELECT * FROM command_receipt',
+    'SELECT * FROM lifecycle_event',
+    'UPDATE lifecycle_event SET announced_at = now()',
+    'INSERT INTO dispatch_gate (paused) VALUES (false)',
+  ],
+  ledger_operator: [
+    ...readsOnly.filter((sql) => !sql.includes('destination')),
+    'INSERT INTO destination (policy) VALUES (NULL)',
+    "UPDATE reminder_delivery SET state = 'scheduled'",
+    "UPDATE destination SET state = 'paused'",
+    'SELECT retry_delay(1, 1, 1, 1, NULL)',
+  ],
+  ledger_observer: [
+    ...readsOnly,
+    "UPDATE reminder_delivery SET state = 'scheduled'",
+    "UPDATE destination SET state = 'paused'",
+    'SELECT delivery_id FROM reminder_delivery FOR UPDATE',
+  ],
+};
+
+describe.each(roles)('%s', (role) => {
+  test.each([...forNobody, ...forRole[role]])('is refused: %s', async (sql) => {
+    expect(await attempt(role, sql)).toBe('42501');
+  });
+
+  test('has no grant that lets it become another role', async () => {
+    for (const other of [...roles.filter((one) => one !== role), ledger.postgres.user]) {
+      expect(await attempt(role, `SET ROLE ${other}`)).toBe('42501');
+    }
+  });
+});
+
+/** Who may run which statement of the store. EXPLAIN checks every permission and does nothing. */
+const runs: Record<string, DatabaseRole[]> = {
+  'add-destination': ['ledger_operator'],
+  announce: ['ledger_claim'],
+  cancel: ['ledger_schedule'],
+  claim: ['ledger_claim'],
+  'claim-by-id': ['ledger_schedule', 'ledger_claim'],
+  'count-states': ['ledger_schedule', 'ledger_operator', 'ledger_observer'],
+  enqueue: ['ledger_schedule', 'ledger_claim'],
+  get: ['ledger_schedule', 'ledger_operator', 'ledger_observer'],
+  'list-destinations': ['ledger_operator', 'ledger_observer'],
+  open: ['ledger_webhook_sender'],
+  release: ['ledger_schedule', 'ledger_claim'],
+  reschedule: ['ledger_schedule'],
+  schedule: ['ledger_schedule'],
+  settle: ['ledger_webhook_sender'],
+  'show-evidence': ['ledger_operator', 'ledger_observer'],
+  unannounced: ['ledger_claim', 'ledger_operator', 'ledger_observer'],
+  unpark: ['ledger_schedule', 'ledger_claim'],
+};
+
+test('each statement runs for those whose work it is, and is refused to the others', async () => {
+  const sample: Record<string, string> = {
+    uuid: '00000000-0000-7000-8000-000000000000',
+    jsonb: '[]',
+    timestamptz: 'now',
+  };
+  const found: Record<string, DatabaseRole[]> = {};
+  for (const module of statementModules) {
+    const { text } = await statementOf(module);
+    const given = [...text.matchAll(/CAST\(:(\w+) AS (\w+)/g)].map(([, name = '', type = '']) => [
+      name,
+      sample[type] ?? '1',
+    ]);
+    found[module] = [];
+    for (const role of roles) {
+      const answer = await attempt(role, `EXPLAIN ${text}`, Object.fromEntries(given));
+      expect(['allowed', '42501']).toContain(answer);
+      if (answer === 'allowed') found[module].push(role);
+    }
+  }
+  expect(found).toEqual(runs);
+});
+
+describe('set_login', () => {
+  const set = (login: string, verifier: string) =>
+    ownerDatabase().execute('set', 'SELECT CAST(set_login(CAST(:login AS text), CAST(:verifier AS text)) AS text)', {
+      login,
+      verifier,
+    });
+  const good = scramVerifier('x'.repeat(40));
+
+  test.each([
+    'postgres',
+    'ledger_owner',
+    'ledger_schedule',
+    'ledger_schedule_c',
+    'ledger_schedule_a ',
+    'xledger_schedule_a',
+    'ledger_schedule_a\n',
+    'ledger_schedule_a" SUPERUSER; --',
+    '',
+  ])('refuses the login %j', async (login) => {
+    await expect(set(login, good)).rejects.toMatchObject({ sqlState: '22023' });
+  });
+
+  test.each([
+    '',
+    'clear text',
+    'md5d41d8cd98f00b204e9800998ecf8427e',
+    `${good}x`,
+    good.replace('SHA-256', 'SHA-1'),
+    good.replace('4096', '1'),
+    `${good.slice(0, -2)}'; ALTER ROLE x SUPERUSER`,
+  ])('refuses the verifier %j, and does not repeat it', async (verifier) => {
+    const error: Error = await set('ledger_schedule_b', verifier).then(
+      () => expect.fail('it was taken'),
+      (caught: Error) => caught,
+    );
+    expect(error).toMatchObject({ sqlState: '22023' });
+    if (verifier !== '') expect(error.message).not.toContain(verifier);
+    expect(await owner().works('ledger_schedule_b')).toBe(false);
+  });
+
+  test('changes a password: the new one logs in, the former no more, and none ever stands in the log of the server', async () => {
+    await ledger.sql("ALTER SYSTEM SET log_statement = 'all'");
+    await ledger.sql('SELECT pg_reload_conf()');
+    const user = 'ledger_observer_b';
+    await setLogin(user);
+    const former = passwords.get(user) ?? '';
+    expect(await owner().logInWith(user)).toBe(user);
+    expect(await owner().works(user)).toBe(true);
+    await setLogin(user);
+    const next = passwords.get(user) ?? '';
+    expect(await owner().logInWith(user)).toBe(user);
+    passwords.set(user, former);
+    // A connection that is open stays; a new one meets the new password.
+    const closing = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1';
+    await ledger.sql(closing, [user]);
+    passwords.set(user, `${former}`);
+    await expect(postgresLogins(ownerDatabase(), () => as(user)).logInWith(user)).rejects.toMatchObject({
+      sqlState: '28P01',
+      fault: 'misconfigured',
+      ran: 'no',
+      retry: 'later',
+    });
+    const log = readFileSync(join(ledger.directory, 'postgres', 'server.log'), 'utf8');
+    expect(log).toContain('set_login');
+    for (const password of [former, next]) expect(log).not.toContain(password);
+  });
+});
+
+test('a verifier is that of RFC 7677: PostgreSQL makes the same from the same salt', async () => {
+  await ledger.sql("CREATE ROLE sample LOGIN PASSWORD 'pencil'");
+  const [row] = await ledger.sql<{ verifier: string }>(
+    "SELECT rolpassword AS verifier FROM pg_authid WHERE rolname = 'sample'",
+  );
+  const salt = Buffer.from(/:([^$]+)\$/.exec(row?.verifier ?? '')?.[1] ?? '', 'base64');
+  expect(scramVerifier('pencil', salt)).toBe(row?.verifier);
+  expect(() => scramVerifier('pêncil')).toThrow('other characters');
+});
