@@ -68,7 +68,9 @@ export async function startQueue(settings: Settings, port = 0): Promise<Queue> {
     const answer = await fauxqs.inject({ method: 'POST', url: '/', headers: kept, payload: body });
     const queryError = answer.headers['x-amzn-query-error'];
     const more: Record<string, string> = queryError === undefined ? {} : { 'x-amzn-query-error': String(queryError) };
-    return { status: answer.statusCode, headers: more, body: answer.body };
+    // A queue is found where its address says: fauxqs names hosts that do not resolve everywhere.
+    const text = answer.body.replace(/("QueueUrl":")http:\/\/[^/"]+/g, `$1${front.endpoint}`);
+    return { status: answer.statusCode, headers: more, body: text };
   }
 
   async function sendBatch(request: ServiceRequest): Promise<ServiceAnswer> {

@@ -60,8 +60,7 @@ export const limitCases: readonly ContractCase[] = [
     async check({ database, settings }) {
       const patience = settings.statementTimeoutMs / 4;
       const requestHandler = { requestTimeout: patience, throwOnRequestTimeout: true };
-      const endpoint = process.env.AWS_ENDPOINT_URL_RDS_DATA;
-      const client = new RDSDataClient({ maxAttempts: 1, requestHandler, ...(endpoint ? { endpoint } : {}) });
+      const client = new RDSDataClient({ maxAttempts: 1, requestHandler });
       try {
         const sql = `SELECT pg_sleep(${settings.statementTimeoutMs / 2000})`;
         expect((await failureOf(database.execute(sql, { client }))).name).toBe('TimeoutError');

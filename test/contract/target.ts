@@ -69,6 +69,10 @@ export interface Target {
   readonly sqs: SQSClient;
   readonly secrets: SecretsManagerClient;
   readonly database: Database;
+  /** A product: an alias of the schedule function. */
+  readonly product: string;
+  /** The name of a destination that reminders may be scheduled to. */
+  destination(): Promise<string>;
   /** Present on `local`. */
   readonly local?: LocalAws;
   /** The database behind a Data API whose limits are short; in an account the one there is, with its own. */
@@ -89,10 +93,12 @@ async function stackTarget(stack: string): Promise<Target> {
     OutputValue,
   ]);
   const outputs = checkedOutputs(stack, Object.fromEntries(found));
-  const clients = clientsOf({});
+  const clients = newClients();
   const database = databaseOf(outputs, clients.rdsData);
   return {
     ...{ kind: 'aws', settings: settingsOf('production'), outputs, database, ...clients },
+    product: process.env.REMINDER_LEDGER_PRODUCT ?? '',
+    destination: async () => process.env.REMINDER_LEDGER_DESTINATION ?? '',
     withShortLimits: (_limits, work) => work(database),
     close: async () => clients.destroy(),
   };
@@ -104,10 +110,18 @@ async function localTarget(): Promise<Target> {
   const outputs = checkedOutputs('local AWS', local.outputs);
   // The clients read their endpoints from the environment, as those of the product do.
   Object.assign(process.env, local.environment);
-  const clients = clientsOf({});
+  const clients = newClients();
   const database = databaseOf(outputs, clients.rdsData);
   return {
     ...{ kind: 'local', settings: local.settings, outputs, database, local, ...clients },
+    product: 'contract',
+    async destination() {
+      const name = `contract-${crypto.randomUUID()}`;
+      const values = `(gen_random_uuid(), '${name}', 'https://contract.invalid/', 'contract', 'none', 'active', now(), now())`;
+      const columns = 'destination_id, name, url, owner, contract, state, state_since, created_at';
+      await database.execute(`INSERT INTO destination (${columns}) VALUES ${values}`, { login: 'operator' });
+      return name;
+    },
     async withShortLimits(limits, work) {
       const accounts = await Promise.all(
         Object.values(database.secretArn).map(async (secretArn) => {
@@ -133,8 +147,9 @@ async function localTarget(): Promise<Target> {
   };
 }
 
-function clientsOf(options: { readonly endpoint?: string }) {
-  const once = { ...options, maxAttempts: 1 };
+function newClients() {
+  // A case sees the first answer.
+  const once = { maxAttempts: 1 };
   const clients = {
     lambda: new LambdaClient(once),
     sqs: new SQSClient(once),
