@@ -28,7 +28,7 @@ export function firstLogin(role: DatabaseRole): string {
 /** The role that a login is a member of; undefined for anybody else. */
 export function roleOfLogin(login: string): DatabaseRole | undefined {
   const role = /^(.+)_[ab]$/.exec(login)?.[1];
-  return role !== undefined && role in databaseRoles ? (role as DatabaseRole) : undefined;
+  return role !== undefined && Object.hasOwn(databaseRoles, role) ? (role as DatabaseRole) : undefined;
 }
 
 /** The other login of the same role: a rotation goes to and fro between the two. */

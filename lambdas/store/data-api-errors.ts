@@ -15,11 +15,12 @@ const byName: Readonly<Record<string, Verdict>> = {
   ThrottlingException: ['busy', 'no', 'later'],
   TooManyRequestsException: ['busy', 'no', 'later'],
   DatabaseResumingException: ['unavailable', 'no', 'later'],
+  // What logs in was not to be had or is refused: a rotation may be under way, and nothing ran.
   SecretsErrorException: ['misconfigured', 'no', 'later'],
+  InvalidSecretException: ['misconfigured', 'no', 'later'],
   BadRequestException: ['defect', 'unknown', 'never'],
   AccessDeniedException: ['misconfigured', 'no', 'never'],
   ForbiddenException: ['misconfigured', 'no', 'never'],
-  InvalidSecretException: ['misconfigured', 'no', 'never'],
   InvalidResourceStateException: ['misconfigured', 'no', 'never'],
   HttpEndpointNotEnabledException: ['misconfigured', 'no', 'never'],
   DatabaseNotFoundException: ['misconfigured', 'no', 'never'],

@@ -226,7 +226,7 @@ describe('an error of the Data API before the command ran', () => {
     ['BadRequestException', 'defect', 'unknown', 'never'],
     ['AccessDeniedException', 'misconfigured', 'no', 'never'],
     ['ForbiddenException', 'misconfigured', 'no', 'never'],
-    ['InvalidSecretException', 'misconfigured', 'no', 'never'],
+    ['InvalidSecretException', 'misconfigured', 'no', 'later'],
     ['InvalidResourceStateException', 'misconfigured', 'no', 'never'],
     ['HttpEndpointNotEnabledException', 'misconfigured', 'no', 'never'],
     ['DatabaseNotFoundException', 'misconfigured', 'no', 'never'],

@@ -107,15 +107,22 @@ test('a second one on the same directory is refused and harms nothing', async ()
   expect(await sql('SELECT state FROM reminder_delivery')).toEqual([{ state: 'delivered' }]);
 });
 
-test('it stops without leftovers, and starts again with its reminders and its signing key', async () => {
+test('it stops without leftovers, and starts again with its reminders, its signing key and its rotated logins', async () => {
   const pids = aws.host.environments().map(({ pid }) => pid);
   const key = readFileSync(join(directory, 'signing-secret.json'), 'utf8');
+  const observer = aws.outputs.DatabaseObserverSecretArn ?? '';
+  await aws.rotateSecret(observer);
   await aws.stop();
   expect(existsSync(join(directory, 'endpoints.json'))).toBe(false);
   for (const pid of pids) expect(() => process.kill(pid, 0), `process ${pid}`).toThrow('ESRCH');
   aws = await startLocalAws({ ...options, fresh: false });
   expect(await sql('SELECT state FROM reminder_delivery')).toEqual([{ state: 'delivered' }]);
   expect(readFileSync(join(directory, 'signing-secret.json'), 'utf8')).toBe(key);
+  const data = new RDSDataClient({ ...client(), endpoint: aws.dataApi.endpoint });
+  const target = { resourceArn: aws.outputs.DatabaseArn, secretArn: observer, database: 'ledger' };
+  const { records } = await data.send(new ExecuteStatementCommand({ ...target, sql: 'SELECT current_user::text' }));
+  expect(records).toEqual([[{ stringValue: 'ledger_observer_b' }]]);
+  data.destroy();
 }, 30_000);
 
 test('missing bundles are named, with what to do', async () => {
