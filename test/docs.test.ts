@@ -19,6 +19,7 @@ const pages = [
   'README.md',
   'CHANGELOG.md',
   'docs/architecture.md',
+  'docs/contract-suite.md',
   'docs/deploy.md',
   'docs/product-function.md',
   'docs/upgrade.md',
