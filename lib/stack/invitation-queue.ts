@@ -1,34 +1,37 @@
 // The short-lived transport: a queue of invitations, and the queue of those that were given up.
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
+import { Duration } from 'aws-cdk-lib';
 import { EventSourceMapping } from 'aws-cdk-lib/aws-lambda';
 import { Queue, QueueEncryption } from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 import type { Settings } from '../../lambdas/core/settings.ts';
+import type { StageDefaults } from './deployment-stages.ts';
 import type { LedgerFunction } from './ledger-function.ts';
 
 /** What an {@link InvitationQueue} is made from. */
 export interface InvitationQueueProps {
   readonly settings: Settings;
+  /** What becomes of the dead letters when the stack is deleted. */
+  readonly removalPolicy: StageDefaults['removalPolicy'];
 }
 
 /**
  * A standard SQS queue with its dead-letter queue. A message names a reminder and nothing else, so a lost queue loses no
  * reminder. The dead-letter queue keeps messages longer than the queue, since a message's age goes on counting there
- * (Amazon SQS Developer Guide, "Dead-letter queues"), and is kept when the stack is deleted.
+ * (Amazon SQS Developer Guide, "Dead-letter queues").
  */
 export class InvitationQueue extends Construct {
   readonly queue: Queue;
   readonly deadLetters: Queue;
   readonly #settings: Settings;
 
-  constructor(scope: Construct, id: string, { settings }: InvitationQueueProps) {
+  constructor(scope: Construct, id: string, { settings, removalPolicy }: InvitationQueueProps) {
     super(scope, id);
     this.#settings = settings;
     this.deadLetters = new Queue(this, 'DeadLetters', {
       retentionPeriod: Duration.days(settings.deadLetterRetentionDays),
       encryption: QueueEncryption.SQS_MANAGED,
       enforceSSL: true,
-      removalPolicy: RemovalPolicy.RETAIN,
+      removalPolicy,
     });
     this.queue = new Queue(this, 'Invitations', {
       visibilityTimeout: Duration.seconds(settings.visibilityTimeoutSeconds),

@@ -1,21 +1,26 @@
 // One Lambda function as its contract describes it: bundle, role, log group, variables.
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
-import { Duration, RemovalPolicy } from 'aws-cdk-lib';
-import { PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Duration, Stack, Validations } from 'aws-cdk-lib';
+import type { IVpc, SubnetSelection } from 'aws-cdk-lib/aws-ec2';
+import { Effect, PolicyStatement, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { IKey } from 'aws-cdk-lib/aws-kms';
 import {
   type Alias,
   Architecture,
   type CfnFunction,
+  CfnPermission,
   Code,
   Function as LambdaFunction,
   LoggingFormat,
   Runtime,
+  Tracing,
 } from 'aws-cdk-lib/aws-lambda';
-import { LogGroup, RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { LogGroup, type RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { Construct } from 'constructs';
 import type { EnvironmentName, FunctionContract } from '../../lambdas/core/function-contract.ts';
 import type { Settings } from '../../lambdas/core/settings.ts';
+import type { StageDefaults } from './deployment-stages.ts';
 import { functionMetadataKey } from './function-metadata.ts';
 
 /** The variables a deployed function may have. `WEBHOOK_TRUSTED_CIDRS`, which opens the address wall, is not among them. */
@@ -27,7 +32,28 @@ export interface LedgerFunctionProps {
   readonly settings: Settings;
   /** The folder that holds `<name>/index.mjs` of each function. */
   readonly bundles: string;
+  readonly logRetention: RetentionDays;
+  /** What becomes of the log when the stack is deleted. */
+  readonly removalPolicy: StageDefaults['removalPolicy'];
+  readonly tracing: boolean;
+  /** @default none reserved */
+  readonly reservedConcurrency?: number | undefined;
+  /** A network to run in. @default none of the account's */
+  readonly egress?: { readonly vpc: IVpc; readonly subnets?: SubnetSelection } | undefined;
 }
+
+/**
+ * What Lambda does in the name of a function in a network, on resources that it cannot name beforehand (AWS Managed
+ * Policy Reference, "AWSLambdaVPCAccessExecutionRole").
+ */
+const networkActions = [
+  'ec2:AssignPrivateIpAddresses',
+  'ec2:CreateNetworkInterface',
+  'ec2:DeleteNetworkInterface',
+  'ec2:DescribeNetworkInterfaces',
+  'ec2:DescribeSubnets',
+  'ec2:UnassignPrivateIpAddresses',
+];
 
 /**
  * One function of the ledger. It may do nothing but write its own log until another construct grants it something
@@ -41,8 +67,9 @@ export class LedgerFunction extends Construct {
   readonly #variables: Set<string> = new Set(['STAGE']);
   readonly #aliases = new Map<string, Alias>();
 
-  constructor(scope: Construct, id: string, { contract, settings, bundles }: LedgerFunctionProps) {
+  constructor(scope: Construct, id: string, props: LedgerFunctionProps) {
     super(scope, id);
+    const { contract, settings, bundles, egress } = props;
     this.contract = contract;
     const bundle = join(bundles, contract.name);
     if (!existsSync(join(bundle, 'index.mjs'))) {
@@ -51,10 +78,11 @@ export class LedgerFunction extends Construct {
 
     this.#role = new Role(this, 'Role', { assumedBy: new ServicePrincipal('lambda.amazonaws.com') });
     const logGroup = new LogGroup(this, 'Log', {
-      retention: RetentionDays.ONE_MONTH,
-      removalPolicy: RemovalPolicy.DESTROY,
+      retention: props.logRetention,
+      removalPolicy: props.removalPolicy,
     });
     logGroup.grantWrite(this.#role);
+    if (egress) this.#allowNetwork();
     this.lambda = new LambdaFunction(this, 'Function', {
       description: contract.purpose,
       code: Code.fromAsset(bundle),
@@ -67,9 +95,18 @@ export class LedgerFunction extends Construct {
       role: this.#role,
       logGroup,
       loggingFormat: LoggingFormat.JSON,
+      tracing: props.tracing ? Tracing.ACTIVE : Tracing.DISABLED,
+      ...(props.reservedConcurrency === undefined ? {} : { reservedConcurrentExecutions: props.reservedConcurrency }),
+      ...(egress && { vpc: egress.vpc, ...(egress.subnets && { vpcSubnets: egress.subnets }) }),
       environment: { STAGE: settings.stage },
     });
     this.#resource.addMetadata(functionMetadataKey, contract.name);
+    if (props.tracing || egress) {
+      Validations.of(this.#role).acknowledge({
+        id: 'AwsSolutions::AwsSolutions-IAM5[Resource::*]',
+        reason: 'X-Ray takes traces, and EC2 makes network interfaces, on no resource that could be named beforehand.',
+      });
+    }
     this.node.addValidation({ validate: () => this.#brokenEnvironment() });
   }
 
@@ -80,6 +117,38 @@ export class LedgerFunction extends Construct {
       this.#variables.add(name);
       this.lambda.addEnvironment(name, value);
     }
+  }
+
+  /**
+   * Lets the function read a secret. The permission to decrypt stands on the role alone: a key policy that named the role
+   * would make key, role, function and database wait for each other.
+   */
+  grantSecret(secretArn: string, encryptionKey: IKey | undefined, variables: DeployedVariables = {}): void {
+    this.grant(['secretsmanager:GetSecretValue'], secretArn, variables);
+    this.grantKey(encryptionKey, ['kms:Decrypt']);
+  }
+
+  /** Lets the function use a key, through Secrets Manager alone. */
+  grantKey(encryptionKey: IKey | undefined, actions: readonly string[]): void {
+    if (encryptionKey === undefined) return;
+    const through = { 'kms:ViaService': `secretsmanager.${Stack.of(this).region}.amazonaws.com` };
+    this.#role.addToPolicy(
+      new PolicyStatement({
+        actions: [...actions],
+        resources: [encryptionKey.keyArn],
+        conditions: { StringEquals: through },
+      }),
+    );
+  }
+
+  /** Lets a service invoke the function, on behalf of one account alone. */
+  allowInvoke(service: ServicePrincipal, account: string): CfnPermission {
+    return new CfnPermission(this, 'Invoke', {
+      action: 'lambda:InvokeFunction',
+      functionName: this.lambda.functionArn,
+      principal: service.service,
+      sourceAccount: account,
+    });
   }
 
   /** An alias of the newest version: what callers invoke, so that an attempt's evidence names the version that made it. */
@@ -95,6 +164,21 @@ export class LedgerFunction extends Construct {
    */
   deployAfter(construct: Construct): void {
     this.#resource.node.addDependency(construct);
+  }
+
+  /** Lambda may use the network in the role's name; code that runs with the role may not. */
+  #allowNetwork(): void {
+    const { partition, region, account } = Stack.of(this);
+    const fromCode = { 'lambda:SourceFunctionArn': `arn:${partition}:lambda:${region}:${account}:function:*` };
+    this.#role.addToPolicy(new PolicyStatement({ actions: networkActions, resources: ['*'] }));
+    this.#role.addToPolicy(
+      new PolicyStatement({
+        effect: Effect.DENY,
+        actions: networkActions,
+        resources: ['*'],
+        conditions: { ArnLike: fromCode },
+      }),
+    );
   }
 
   get #resource() {

@@ -1,7 +1,11 @@
 // The ledger as a stack of its own, with the outputs that the command line reads.
-import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
+import { CfnOutput, type CfnResource, Stack, type StackProps } from 'aws-cdk-lib';
+import { Policy, PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
+import { LogGroup } from 'aws-cdk-lib/aws-logs';
 import type { Construct } from 'constructs';
-import { ReminderLedger, type ReminderLedgerProps } from './reminder-ledger.ts';
+import { defaultsOf } from './deployment-stages.ts';
+import { ReminderLedger } from './reminder-ledger.ts';
+import type { ReminderLedgerProps } from './reminder-ledger-props.ts';
 
 /** One {@link ReminderLedger}, deployable to any account and region. */
 export class ReminderLedgerStack extends Stack {
@@ -11,12 +15,18 @@ export class ReminderLedgerStack extends Stack {
     super(scope, id, { description: 'Reminder Ledger: recoverable user reminders, a verdict for each', ...props });
     const ledger = new ReminderLedger(this, 'Ledger', props);
     this.ledger = ledger;
+    this.#keepTriggerLog(props);
 
     const outputs: Record<string, [value: string, description: string]> = {
       ScheduleFunctionName: [ledger.schedule.lambda.functionName, 'Takes the commands of products, by an alias each'],
       ClaimFunctionName: [ledger.claim.lambda.functionName, 'Runs each minute; invoke it for a tick out of turn'],
       DatabaseArn: [ledger.database.cluster.clusterArn, 'The Aurora cluster, for the Data API'],
-      DatabaseSecretArn: [ledger.database.ownerSecretArn, "The database owner's login, for the Data API"],
+      DatabaseOwnerSecretArn: [ledger.database.ownerSecretArn, "The owner's login: migrations, and emergencies"],
+      DatabaseOperatorSecretArn: [ledger.logins.secretArn('ledger_operator'), 'The login that registers destinations'],
+      DatabaseObserverSecretArn: [
+        ledger.logins.secretArn('ledger_observer'),
+        'The login that reads, and changes nothing',
+      ],
       DatabaseName: [ledger.database.databaseName, 'The database in the cluster, for the Data API'],
       SigningSecretArn: [ledger.signingSecret.secret.secretArn, "The root of the webhooks' signing keys"],
       InvitationQueueUrl: [ledger.queue.queue.queueUrl, 'The queue of invitations'],
@@ -25,5 +35,27 @@ export class ReminderLedgerStack extends Stack {
     };
     for (const [name, [value, description]] of Object.entries(outputs))
       new CfnOutput(this, name, { value, description });
+  }
+
+  /**
+   * CDK's function that invokes the migration would make a log group of its own, which never expires and outlives the
+   * stack. It gets one of the stack's, and may make no other.
+   */
+  #keepTriggerLog({ stage = 'production', logRetention }: ReminderLedgerProps): void {
+    const provider = this.node.findChild('AWSCDK.TriggerCustomResourceProviderCustomResourceProvider');
+    const role = provider.node.findChild('Role') as CfnResource;
+    const handler = provider.node.findChild('Handler') as CfnResource;
+    const { removalPolicy, ...defaults } = defaultsOf(stage);
+    const log = new LogGroup(this, 'TriggerLog', { retention: logRetention ?? defaults.logRetention, removalPolicy });
+    handler.addPropertyOverride('LoggingConfig', { LogFormat: 'JSON', LogGroup: log.logGroupName });
+    role.addPropertyDeletionOverride('ManagedPolicyArns');
+    const write = new PolicyStatement({
+      actions: ['logs:CreateLogStream', 'logs:PutLogEvents'],
+      resources: [log.logGroupArn],
+    });
+    const policy = new Policy(this, 'TriggerLogPolicy', { statements: [write] });
+    policy.attachToRole(Role.fromRoleName(this, 'TriggerRole', role.ref));
+    // Or the first run would have nowhere to write to, and the last one on deletion neither.
+    this.ledger.node.findChild('Migration').node.addDependency(policy, log);
   }
 }

@@ -1,36 +1,28 @@
 // The whole ledger as one construct, for an app of one's own: wires the parts together and defines nothing itself.
 import { fileURLToPath } from 'node:url';
-import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
+import { Stack, Tags } from 'aws-cdk-lib';
+import { type Grant, type IGrantable, type IManagedPolicy, PermissionsBoundary } from 'aws-cdk-lib/aws-iam';
 import { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import { Construct } from 'constructs';
 import { claimFunction } from '../../lambdas/claim/contract.ts';
 import type { FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { brokenInequalities, type Settings, settingsOf } from '../../lambdas/core/settings.ts';
 import { migrateFunction } from '../../lambdas/migrate/contract.ts';
+import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
+import { DatabaseLogins } from './database-logins.ts';
+import { defaultsOf, deploymentStageOf } from './deployment-stages.ts';
+import { GradualDeployment } from './gradual-deployment.ts';
 import { InvitationQueue } from './invitation-queue.ts';
+import { LedgerAlarms } from './ledger-alarms.ts';
 import { LedgerDatabase } from './ledger-database.ts';
 import { LedgerFunction } from './ledger-function.ts';
 import { LifecycleBus } from './lifecycle-bus.ts';
 import { MinuteSchedule } from './minute-schedule.ts';
+import type { ReminderLedgerProps } from './reminder-ledger-props.ts';
 import { SchemaMigration } from './schema-migration.ts';
 import { SigningSecret } from './signing-secret.ts';
-
-/** How a {@link ReminderLedger} may differ from the default. */
-export interface ReminderLedgerProps {
-  /**
-   * The numbers to deploy with. The functions find theirs by the stage's name, so these must be a stage's own; synthesis
-   * fails when one of their inequalities does not hold.
-   * @default settingsOf('production')
-   */
-  readonly settings?: Settings;
-  /**
-   * The folder that holds `<name>/index.mjs` of each function.
-   * @default dist/functions of this package, which `npm run build` fills
-   */
-  readonly bundles?: string;
-}
 
 /**
  * A due-date table, the functions that advance it, and what they stand on. Products get access by
@@ -38,6 +30,7 @@ export interface ReminderLedgerProps {
  */
 export class ReminderLedger extends Construct {
   readonly database: LedgerDatabase;
+  readonly logins: DatabaseLogins;
   readonly queue: InvitationQueue;
   readonly bus: LifecycleBus;
   readonly signingSecret: SigningSecret;
@@ -45,21 +38,47 @@ export class ReminderLedger extends Construct {
   readonly claim: LedgerFunction;
   readonly webhookSender: LedgerFunction;
   readonly migrate: LedgerFunction;
+  readonly rotate: LedgerFunction;
+  readonly alarms: LedgerAlarms;
 
+  /** @throws {Error} when a prop cannot be deployed; what does not fit together fails synthesis, with all its sentences */
   constructor(scope: Construct, id: string, props: ReminderLedgerProps = {}) {
     super(scope, id);
-    const settings = props.settings ?? settingsOf('production');
-    const bundles = props.bundles ?? fileURLToPath(new URL('../../dist/functions', import.meta.url));
-    this.node.addValidation({ validate: () => brokenArithmetic(settings) });
+    const stage = deploymentStageOf(props.stage ?? 'production');
+    const { removalPolicy, ...defaults } = defaultsOf(stage);
+    const settings = { ...settingsOf(stage), ...props.queue };
+    const { encryptionKey } = props;
+    const logRetention = props.logRetention ?? defaults.logRetention;
+    this.node.addValidation({ validate: () => brokenRules(settings, props) });
 
-    this.database = new LedgerDatabase(this, 'Database');
-    this.queue = new InvitationQueue(this, 'Queue', { settings });
+    this.database = new LedgerDatabase(this, 'Database', {
+      ...defaults,
+      ...given(props, ['vpc', 'vpcSubnets', 'encryptionKey', 'engineVersion', 'capacity', 'reader', 'backupRetention']),
+      logRetention,
+      removalPolicy,
+    });
+    this.logins = new DatabaseLogins(this, 'Logins', { database: this.database, encryptionKey });
+    this.queue = new InvitationQueue(this, 'Queue', { settings, removalPolicy });
     this.bus = new LifecycleBus(this, 'Lifecycle');
-    this.signingSecret = new SigningSecret(this, 'Signing');
+    this.signingSecret = new SigningSecret(this, 'Signing', { encryptionKey, removalPolicy });
 
-    const functionOf = (functionId: string, contract: FunctionContract) =>
-      new LedgerFunction(this, functionId, { contract, settings, bundles });
+    const functionOf = (
+      functionId: string,
+      contract: FunctionContract,
+      more: Pick<ReminderLedgerProps, 'egress'> = {},
+    ) =>
+      new LedgerFunction(this, functionId, {
+        contract,
+        settings,
+        bundles: props.bundles ?? fileURLToPath(new URL('../../dist/functions', import.meta.url)),
+        logRetention,
+        removalPolicy,
+        tracing: props.tracing ?? true,
+        reservedConcurrency: props.reservedConcurrency?.[contract.name],
+        ...more,
+      });
     this.migrate = functionOf('Migrate', migrateFunction);
+    this.logins.grantMake(this.migrate);
     const migration = new SchemaMigration(this, 'Migration', {
       database: this.database,
       migrate: this.migrate,
@@ -68,18 +87,39 @@ export class ReminderLedger extends Construct {
 
     this.schedule = functionOf('Schedule', scheduleFunction);
     this.claim = functionOf('Claim', claimFunction);
-    this.webhookSender = functionOf('WebhookSender', webhookSenderFunction);
+    this.webhookSender = functionOf('WebhookSender', webhookSenderFunction, given(props, ['egress']));
     for (const user of [this.schedule, this.claim, this.webhookSender]) {
-      this.database.grantStatements(user);
+      this.logins.grantLogin(user);
       user.deployAfter(migration);
     }
+    this.rotate = functionOf('Rotate', rotateFunction);
+    this.logins.rotateBy(this.rotate, migration);
     this.queue.grantPublish(this.schedule);
     this.queue.grantPublish(this.claim);
     this.bus.grantAnnounce(this.claim);
     this.signingSecret.grantSign(this.webhookSender);
 
     this.queue.deliverTo(this.webhookSender, migration);
-    new MinuteSchedule(this, 'Minute', { claim: this.claim, settings, after: migration });
+    const minute = new MinuteSchedule(this, 'Minute', { claim: this.claim, settings, after: migration });
+    this.alarms = new LedgerAlarms(this, 'Alarms', {
+      ...given(props, ['alarmTopics', 'owners']),
+      functions: [this.migrate, this.schedule, this.claim, this.webhookSender, this.rotate],
+      claim: this.claim,
+      queue: this.queue,
+      minute,
+      database: this.database,
+    });
+    const config = props.gradualDeployment;
+    if (config) {
+      for (const [shiftId, fn, alias] of [
+        ['ClaimShift', this.claim, 'tick'],
+        ['WebhookSenderShift', this.webhookSender, 'invitations'],
+      ] as const) {
+        new GradualDeployment(this, shiftId, { alias: fn.alias(alias), config, alarms: this.alarms.of(fn) });
+      }
+    }
+    for (const [key, value] of Object.entries(props.tags ?? {})) Tags.of(this).add(key, value);
+    if (props.permissionsBoundary) bound(this, props.permissionsBoundary);
   }
 
   /**
@@ -104,12 +144,34 @@ export class ReminderLedger extends Construct {
   }
 }
 
-/** A sentence for each inequality that does not hold, and one when the functions would run on other numbers than these. */
-function brokenArithmetic(settings: Settings): string[] {
-  const ofStage = settingsOf(settings.stage);
-  const foreign = (Object.keys(ofStage) as (keyof Settings)[]).filter((name) => settings[name] !== ofStage[name]);
-  return [
-    ...brokenInequalities(settings).map((rule) => `must hold: ${rule}`),
-    ...(foreign.length > 0 ? [`settings: ${foreign.join(', ')} must be those of stage ${settings.stage}`] : []),
+/** Those of the props that are given: an absent one must not hide a default. */
+function given<Name extends keyof ReminderLedgerProps>(
+  props: ReminderLedgerProps,
+  names: readonly Name[],
+): { [Key in Name]?: NonNullable<ReminderLedgerProps[Key]> } {
+  return Object.fromEntries(names.flatMap((name) => (props[name] === undefined ? [] : [[name, props[name]]]))) as {
+    [Key in Name]?: NonNullable<ReminderLedgerProps[Key]>;
+  };
+}
+
+/** A sentence for each rule between the numbers that does not hold. */
+function brokenRules(settings: Settings, { backupRetention, reservedConcurrency }: ReminderLedgerProps): string[] {
+  const reserved = reservedConcurrency?.['webhook-sender'];
+  const days = backupRetention?.toDays() ?? 1;
+  const rules: [holds: boolean, sentence: string][] = [
+    [1 <= days && days <= 35, `backupRetention: 1 <= ${days} d <= 35`],
+    [
+      reserved === undefined || reserved >= settings.senderConcurrency,
+      `reservedConcurrency: webhook-sender ${reserved} >= senderConcurrency ${settings.senderConcurrency}; a throttled batch uses up receives`,
+    ],
   ];
+  return [...brokenInequalities(settings), ...rules.flatMap(([holds, sentence]) => (holds ? [] : [sentence]))].map(
+    (rule) => `must hold: ${rule}`,
+  );
+}
+
+/** Every role of the ledger, and of the helper functions that CDK keeps one of in a stack. */
+function bound(ledger: Construct, boundary: IManagedPolicy): void {
+  const ofCdk = Stack.of(ledger).node.children.filter(({ node }) => /^(LogRetention|AWSCDK\.Trigger)/.test(node.id));
+  for (const scope of [ledger, ...ofCdk]) PermissionsBoundary.of(scope).apply(boundary);
 }

@@ -8,6 +8,7 @@ import { bundleHash, deployedBundles } from '../../bin/deployed-bundles.ts';
 import { claimFunction } from '../../lambdas/claim/contract.ts';
 import type { FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { migrateFunction } from '../../lambdas/migrate/contract.ts';
+import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
 import { synthesized } from './synthesized.ts';
@@ -37,6 +38,7 @@ describe.each<[path: string, contract: FunctionContract, timeoutSeconds: number]
   ['Ledger/Claim/Function', claimFunction, 55],
   ['Ledger/WebhookSender/Function', webhookSenderFunction, 30],
   ['Ledger/Migrate/Function', migrateFunction, 840],
+  ['Ledger/Rotate/Function', rotateFunction, 60],
 ])('%s', (path, contract, timeoutSeconds) => {
   const properties = propertiesOf<FunctionProperties>(path);
 
@@ -60,9 +62,10 @@ describe.each<[path: string, contract: FunctionContract, timeoutSeconds: number]
       Handler: 'index.handler',
       MemorySize: contract.memoryMegabytes,
       Timeout: timeoutSeconds,
+      TracingConfig: { Mode: 'Active' },
       LoggingConfig: { LogFormat: 'JSON', LogGroup: { Ref: expect.stringMatching(/Log/) } },
     });
-    expect(propertiesOf(path.replace('Function', 'Log'))).toMatchObject({ RetentionInDays: 30 });
+    expect(propertiesOf(path.replace('Function', 'Log'))).toMatchObject({ RetentionInDays: 90 });
   });
 });
 

@@ -12,42 +12,59 @@ interface Statement {
 }
 
 const database = 'arn:<AWS::Partition>:rds:<AWS::Region>:<AWS::AccountId>:cluster:Ledger/Database/Cluster';
-const login = 'Ledger/Database/Cluster.MasterUserSecret.SecretArn';
+const owner = 'Ledger/Database/Cluster.MasterUserSecret.SecretArn';
+
+/** What every function may do besides its work: write its log, and send traces, which no resource can be named for. */
+const everyFunction = (name: string) => [
+  `logs:CreateLogStream on Ledger/${name}/Log.Arn`,
+  `logs:PutLogEvents on Ledger/${name}/Log.Arn`,
+  'xray:PutTelemetryRecords on *',
+  'xray:PutTraceSegments on *',
+];
+
+const logins = ['Schedule', 'Claim', 'WebhookSender', 'Operator', 'Observer'].map((name) => `Ledger/Logins/${name}`);
 
 const permissions: Record<string, string[]> = {
   'Ledger/Schedule/Role': [
-    'logs:CreateLogStream on Ledger/Schedule/Log.Arn',
-    'logs:PutLogEvents on Ledger/Schedule/Log.Arn',
+    ...everyFunction('Schedule'),
     `rds-data:ExecuteStatement on ${database}`,
-    `secretsmanager:GetSecretValue on ${login}`,
+    'secretsmanager:GetSecretValue on Ledger/Logins/Schedule',
     'sqs:SendMessage on Ledger/Queue/Invitations.Arn',
   ],
   'Ledger/Claim/Role': [
+    ...everyFunction('Claim'),
     'events:PutEvents on Ledger/Lifecycle/Bus.Arn',
-    'logs:CreateLogStream on Ledger/Claim/Log.Arn',
-    'logs:PutLogEvents on Ledger/Claim/Log.Arn',
     `rds-data:ExecuteStatement on ${database}`,
-    `secretsmanager:GetSecretValue on ${login}`,
+    'secretsmanager:GetSecretValue on Ledger/Logins/Claim',
     'sqs:SendMessage on Ledger/Queue/Invitations.Arn',
   ],
   'Ledger/WebhookSender/Role': [
-    'logs:CreateLogStream on Ledger/WebhookSender/Log.Arn',
-    'logs:PutLogEvents on Ledger/WebhookSender/Log.Arn',
+    ...everyFunction('WebhookSender'),
     `rds-data:ExecuteStatement on ${database}`,
-    `secretsmanager:GetSecretValue on ${login}`,
+    'secretsmanager:GetSecretValue on Ledger/Logins/WebhookSender',
     'secretsmanager:GetSecretValue on Ledger/Signing/Secret',
     'sqs:DeleteMessage on Ledger/Queue/Invitations.Arn',
     'sqs:GetQueueAttributes on Ledger/Queue/Invitations.Arn',
     'sqs:ReceiveMessage on Ledger/Queue/Invitations.Arn',
   ],
   'Ledger/Migrate/Role': [
-    'logs:CreateLogStream on Ledger/Migrate/Log.Arn',
-    'logs:PutLogEvents on Ledger/Migrate/Log.Arn',
+    ...everyFunction('Migrate'),
     `rds-data:BeginTransaction on ${database}`,
     `rds-data:CommitTransaction on ${database}`,
     `rds-data:ExecuteStatement on ${database}`,
     `rds-data:RollbackTransaction on ${database}`,
-    `secretsmanager:GetSecretValue on ${login}`,
+    `secretsmanager:GetSecretValue on ${owner}`,
+    ...logins.map((login) => `secretsmanager:GetSecretValue on ${login}`),
+  ],
+  'Ledger/Rotate/Role': [
+    ...everyFunction('Rotate'),
+    `rds-data:ExecuteStatement on ${database}`,
+    `secretsmanager:GetSecretValue on ${owner}`,
+    ...logins.flatMap((login) =>
+      ['DescribeSecret', 'GetSecretValue', 'PutSecretValue', 'UpdateSecretVersionStage'].map(
+        (action) => `secretsmanager:${action} on ${login}`,
+      ),
+    ),
   ],
   'Ledger/Minute/Role': [
     'lambda:InvokeFunction on Ledger/Claim/Function/Aliastick',
@@ -56,6 +73,16 @@ const permissions: Record<string, string[]> = {
   // CDK's own, which invokes the migration during a deployment.
   'AWSCDK.TriggerCustomResourceProviderCustomResourceProvider/Role': [
     'lambda:InvokeFunction on Ledger/Migrate/Function.Arn:*',
+    'logs:CreateLogStream on TriggerLog.Arn',
+    'logs:PutLogEvents on TriggerLog.Arn',
+  ],
+};
+
+/** CDK's own, which sets how long the exported log of the database is kept. */
+const logRetention = {
+  'LogRetentionaae0aa3c5b4d4f87b02d85b201efdd8a/ServiceRole': [
+    'logs:DeleteRetentionPolicy on *',
+    'logs:PutRetentionPolicy on *',
     'policy arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole',
   ],
 };
@@ -89,9 +116,12 @@ function permissionsOf({ resources, text }: Synthesized): Record<string, string[
 }
 
 describe.each(flagSets)('under %s', (_name, flags) => {
-  test('each role may do exactly what the table says', () => {
-    expect(permissionsOf(synthesized(new ReminderLedgerStack(newApp(flags), 'ReminderLedger')))).toEqual(
-      Object.fromEntries(Object.entries(permissions).map(([role, can]) => [role, can.toSorted()])),
+  test.each([
+    ['production', { ...permissions, ...logRetention }],
+    ['dev', permissions],
+  ] as const)('each role of stage %s may do exactly what the table says', (stage, table) => {
+    expect(permissionsOf(synthesized(new ReminderLedgerStack(newApp(flags), 'ReminderLedger', { stage })))).toEqual(
+      Object.fromEntries(Object.entries(table).map(([role, can]) => [role, can.toSorted()])),
     );
   });
 });

@@ -1,20 +1,18 @@
 // The stack synthesizes, alone and in another app, and refuses with a sentence what must not be deployed.
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { Stack } from 'aws-cdk-lib';
+import { Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
+import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { describe, expect, test } from 'vitest';
-import { settingsOf } from '../../lambdas/core/settings.ts';
 import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
 import { ReminderLedgerStack } from '../../lib/stack/reminder-ledger-stack.ts';
 import { flagSets, newApp, synthesized } from './synthesized.ts';
 
-const production = settingsOf('production');
-
 describe.each(flagSets)('under %s', (_name, flags) => {
-  test('the stack synthesizes without a cycle and without a warning', () => {
+  test.each(['production', 'dev'] as const)('stage %s synthesizes without a cycle and without a warning', (stage) => {
     const app = newApp(flags);
-    const stack = new ReminderLedgerStack(app, 'ReminderLedger');
+    const stack = new ReminderLedgerStack(app, 'ReminderLedger', { stage });
     const assembly = app.synth();
     expect(assembly.getStackArtifact(stack.artifactId).messages).toEqual([]);
     expect(() => Template.fromStack(stack)).not.toThrow();
@@ -34,7 +32,9 @@ test('the outputs are those that the command line reads, each described', () => 
     'ClaimFunctionName',
     'DatabaseArn',
     'DatabaseName',
-    'DatabaseSecretArn',
+    'DatabaseObserverSecretArn',
+    'DatabaseOperatorSecretArn',
+    'DatabaseOwnerSecretArn',
     'DeadLetterQueueUrl',
     'EventBusName',
     'InvitationQueueUrl',
@@ -47,22 +47,43 @@ test('the outputs are those that the command line reads, each described', () => 
 describe('synthesis fails', () => {
   test('with the sentence of every inequality that does not hold', () => {
     const app = newApp();
-    const settings = { ...production, visibilityTimeoutSeconds: 100, maxReceiveCount: 3 };
-    new ReminderLedgerStack(app, 'ReminderLedger', { settings });
-    expect(() => app.synth()).toThrow(
-      /must hold: visibility 100 s >= 6 x sender timeout 30 s.*maxReceiveCount 3 >= 5/s,
+    new ReminderLedgerStack(app, 'ReminderLedger', {
+      queue: { visibilityTimeoutSeconds: 100, maxReceiveCount: 3, queueRetentionDays: 14 },
+      backupRetention: Duration.days(36),
+      reservedConcurrency: { 'webhook-sender': 0 },
+    });
+    const { message } = caught(() => app.synth());
+    for (const sentence of [
+      'must hold: visibility 100 s >= 6 x sender timeout 30 s',
+      'must hold: maxReceiveCount 3 >= 5',
+      'must hold: queue retention 14 d < dead-letter retention 14 d',
+      'must hold: backupRetention: 1 <= 36 d <= 35',
+      'must hold: reservedConcurrency: webhook-sender 0 >= senderConcurrency 10',
+    ])
+      expect(message).toContain(sentence);
+  });
+
+  test('for a stage that is not deployed, and names those that are', () => {
+    for (const stage of ['rehearsal', 'staging', '']) {
+      expect(() => new ReminderLedgerStack(newApp(), 'Odd', { stage: stage as 'dev' })).toThrow(
+        `stage: got ${JSON.stringify(stage)}; use one of production, dev`,
+      );
+    }
+  });
+
+  test('for a capacity that Aurora does not have', () => {
+    expect(() => new ReminderLedgerStack(newApp(), 'Odd', { capacity: { minimum: 4, maximum: 2 } })).toThrow(
+      'capacity: got minimum 4 and maximum 2; use 0 <= minimum < maximum <= 256',
     );
   });
 
-  test('for numbers that are not the stage’s own, because the functions would not know them', () => {
+  test('for a network with the database in one availability zone', () => {
     const app = newApp();
-    new ReminderLedgerStack(app, 'ReminderLedger', { settings: { ...production, retryCapSeconds: 7200 } });
-    expect(() => app.synth()).toThrow('settings: retryCapSeconds must be those of stage production');
-  });
-
-  test('for a stage whose tick EventBridge Scheduler cannot keep', () => {
-    expect(() => new ReminderLedgerStack(newApp(), 'Fast', { settings: settingsOf('rehearsal') })).toThrow(
-      'tick: got 3 s; EventBridge Scheduler counts in minutes. Stage rehearsal runs in local AWS',
+    const stack = new Stack(app, 'Shop');
+    const vpc = new Vpc(stack, 'Network', { maxAzs: 1, natGateways: 0 });
+    const vpcSubnets = { subnetType: SubnetType.PUBLIC };
+    expect(() => new ReminderLedger(stack, 'Reminders', { vpc, vpcSubnets })).toThrow(
+      'vpcSubnets: got subnets in 1 availability zone(s); Aurora needs two or more',
     );
   });
 
@@ -82,3 +103,12 @@ describe('synthesis fails', () => {
     );
   });
 });
+
+function caught(call: () => unknown): Error {
+  try {
+    call();
+  } catch (error) {
+    if (error instanceof Error) return error;
+  }
+  throw new Error('nothing was thrown');
+}

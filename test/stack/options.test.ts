@@ -1,0 +1,195 @@
+// What each prop changes in the template.
+import { Stack } from 'aws-cdk-lib';
+import { LambdaDeploymentConfig } from 'aws-cdk-lib/aws-codedeploy';
+import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
+import { AccountPrincipal, type ManagedPolicy } from 'aws-cdk-lib/aws-iam';
+import { Key } from 'aws-cdk-lib/aws-kms';
+import { RetentionDays } from 'aws-cdk-lib/aws-logs';
+import { AuroraPostgresEngineVersion } from 'aws-cdk-lib/aws-rds';
+import { Topic } from 'aws-cdk-lib/aws-sns';
+import { describe, expect, test } from 'vitest';
+import { functions } from '../../lambdas/functions.ts';
+import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
+import type { ReminderLedgerProps } from '../../lib/stack/reminder-ledger-props.ts';
+import { flagSets, newApp, type Synthesized, synthesized } from './synthesized.ts';
+
+/** A ledger in a stack of another app, with props that may need that stack. */
+function shop(props: (stack: Stack) => ReminderLedgerProps, flags?: Record<string, unknown>) {
+  const stack = new Stack(newApp(flags), 'Shop');
+  const ledger = new ReminderLedger(stack, 'Ledger', props(stack));
+  return { stack, ledger };
+}
+
+function ofType({ resources }: Synthesized, type: string) {
+  return [...resources].filter(([, { Type }]) => Type === type);
+}
+
+const functionPaths = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate'].map((id) => `Ledger/${id}/Function`);
+
+test('vpc, vpcSubnets: the database lies in a network of the account, and none is made', () => {
+  const found = synthesized(
+    shop((stack) => ({
+      vpc: new Vpc(stack, 'Own', { natGateways: 1 }),
+      vpcSubnets: { subnetType: SubnetType.PRIVATE_WITH_EGRESS },
+    })).stack,
+  );
+  expect(ofType(found, 'AWS::EC2::VPC').map(([path]) => path)).toEqual(['Own']);
+  const { SubnetIds } = found.properties<{ SubnetIds: unknown[] }>('Ledger/Database/Cluster/Subnets');
+  expect(SubnetIds.map(found.text)).toEqual(['Own/PrivateSubnet1/Subnet', 'Own/PrivateSubnet2/Subnet']);
+});
+
+describe.each(flagSets)('encryptionKey, under %s', (_name, flags) => {
+  test('encrypts the database and every secret, without a cycle, and roles decrypt through Secrets Manager alone', () => {
+    const found = synthesized(shop((stack) => ({ encryptionKey: new Key(stack, 'Own') }), flags).stack);
+    expect(found.text(found.properties<{ KmsKeyId: unknown }>('Ledger/Database/Cluster').KmsKeyId)).toBe('Own.Arn');
+    const secrets = ofType(found, 'AWS::SecretsManager::Secret');
+    expect(secrets).toHaveLength(6);
+    for (const [, { Properties }] of secrets) expect(found.text(Properties.KmsKeyId)).toBe('Own.Arn');
+    const decrypting = ofType(found, 'AWS::IAM::Policy').flatMap(([, { Properties }]) => {
+      const { Roles, PolicyDocument } = Properties as {
+        Roles: unknown[];
+        PolicyDocument: { Statement: { Action: string | string[]; Resource: unknown; Condition?: unknown }[] };
+      };
+      const keys = PolicyDocument.Statement.filter(({ Action }) => [Action].flat().some((a) => a.startsWith('kms:')));
+      expect(keys.every(({ Resource }) => found.text(Resource) === 'Own.Arn')).toBe(true);
+      expect(keys.every(({ Condition }) => JSON.stringify(Condition).includes('kms:ViaService'))).toBe(true);
+      return keys.length > 0 ? Roles.map(found.text) : [];
+    });
+    expect([...new Set(decrypting)].toSorted()).toEqual(
+      functionPaths.map((p) => p.replace('Function', 'Role')).toSorted(),
+    );
+  });
+});
+
+test('permissionsBoundary: bounds every role in the stack, CDK’s own too', () => {
+  const found = synthesized(
+    shop(() => ({ gradualDeployment: LambdaDeploymentConfig.ALL_AT_ONCE, permissionsBoundary: boundary })).stack,
+  );
+  const roles = ofType(found, 'AWS::IAM::Role');
+  expect(roles.map(([path]) => path)).toEqual(
+    expect.arrayContaining([expect.stringMatching(/^AWSCDK\.Trigger/), expect.stringMatching(/^LogRetention/)]),
+  );
+  for (const [, { Properties }] of roles) expect(Properties.PermissionsBoundary).toBe(boundary.managedPolicyArn);
+});
+
+const boundary = { managedPolicyArn: 'arn:aws:iam::111122223333:policy/boundary' } as ManagedPolicy;
+
+test('tags: stand on everything that can be tagged', () => {
+  const found = synthesized(shop(() => ({ tags: { 'cost-center': '4711' } })).stack);
+  for (const path of [...functionPaths, 'Ledger/Database/Cluster', 'Ledger/Queue/Invitations', 'Ledger/Logins/Claim']) {
+    expect(found.properties(path)).toMatchObject({
+      Tags: expect.arrayContaining([{ Key: 'cost-center', Value: '4711' }]),
+    });
+  }
+});
+
+test('alarmTopics, owners: an alarm is told where its severity goes, and names who acts', () => {
+  const found = synthesized(
+    shop((stack) => ({
+      alarmTopics: { page: new Topic(stack, 'Page'), warn: new Topic(stack, 'Warn') },
+      owners: { control: 'Platform on-call' },
+    })).stack,
+  );
+  const alarm = (id: string) =>
+    found.properties<{ AlarmActions: unknown[]; OKActions: unknown[]; AlarmDescription: string }>(
+      `Ledger/Alarms/${id}`,
+    );
+  expect(alarm('tick-not-running').AlarmActions.map(found.text)).toEqual(['Page']);
+  expect(alarm('tick-not-running').OKActions.map(found.text)).toEqual(['Page']);
+  expect(alarm('tick-not-running').AlarmDescription).toMatch(/Acts: Platform on-call \(page\)\.$/);
+  expect(alarm('dead-letters').AlarmActions.map(found.text)).toEqual(['Warn']);
+  expect(alarm('dead-letters').AlarmDescription).toMatch(/Acts: whoever may recover \(warn\)\.$/);
+});
+
+test('logRetention, capacity, reader, backupRetention, engineVersion', () => {
+  const found = synthesized(
+    shop(() => ({
+      logRetention: RetentionDays.ONE_YEAR,
+      capacity: { minimum: 2, maximum: 64 },
+      reader: false,
+      engineVersion: AuroraPostgresEngineVersion.VER_17_9,
+    })).stack,
+  );
+  for (const [, { Properties }] of ofType(found, 'AWS::Logs::LogGroup')) expect(Properties.RetentionInDays).toBe(365);
+  expect(found.properties('Ledger/Database/Cluster')).toMatchObject({
+    EngineVersion: '17.9',
+    ServerlessV2ScalingConfiguration: { MinCapacity: 2, MaxCapacity: 64 },
+  });
+  expect([...found.resources.keys()]).not.toContain('Ledger/Database/Cluster/Reader');
+});
+
+test('egress: the sender alone runs in the network, Lambda may use it and the function’s code may not', () => {
+  const found = synthesized(shop((stack) => ({ egress: { vpc: new Vpc(stack, 'Way') } })).stack);
+  const inside = functionPaths.filter((path) => 'VpcConfig' in found.properties<object>(path));
+  expect(inside).toEqual(['Ledger/WebhookSender/Function']);
+  const { Environment } = found.properties<{ Environment: { Variables: object } }>('Ledger/WebhookSender/Function');
+  expect(Object.keys(Environment.Variables)).not.toContain('WEBHOOK_TRUSTED_CIDRS');
+  const { PolicyDocument } = found.properties<{
+    PolicyDocument: { Statement: { Effect: string; Action: string[]; Condition?: object }[] };
+  }>('Ledger/WebhookSender/Role/DefaultPolicy');
+  const network = PolicyDocument.Statement.filter(({ Action }) =>
+    [Action].flat().includes('ec2:CreateNetworkInterface'),
+  );
+  expect(network.map(({ Effect }) => Effect)).toEqual(['Allow', 'Deny']);
+  expect(network[1]?.Condition).toMatchObject({ ArnLike: { 'lambda:SourceFunctionArn': expect.anything() } });
+});
+
+test('reservedConcurrency: none unless asked for', () => {
+  const plain = synthesized(shop(() => ({})).stack);
+  for (const path of functionPaths) {
+    expect(Object.keys(plain.properties<object>(path))).not.toContain('ReservedConcurrentExecutions');
+  }
+  const asked = synthesized(shop(() => ({ reservedConcurrency: { 'webhook-sender': 40 } })).stack);
+  expect(asked.properties('Ledger/WebhookSender/Function')).toMatchObject({ ReservedConcurrentExecutions: 40 });
+});
+
+test('gradualDeployment: shifts the claim’s and the sender’s alias, and back by their own alarms', () => {
+  const plain = synthesized(shop(() => ({})).stack);
+  expect(ofType(plain, 'AWS::CodeDeploy::DeploymentGroup')).toEqual([]);
+  const found = synthesized(
+    shop(() => ({ gradualDeployment: LambdaDeploymentConfig.CANARY_10PERCENT_15MINUTES })).stack,
+  );
+  for (const [shift, alias, name] of [
+    ['ClaimShift', 'Ledger/Claim/Function/Aliastick', 'claim'],
+    ['WebhookSenderShift', 'Ledger/WebhookSender/Function/Aliasinvitations', 'webhook-sender'],
+  ] as const) {
+    const group = found.properties<{
+      AlarmConfiguration: { Alarms: { Name: unknown }[] };
+      AutoRollbackConfiguration: object;
+    }>(`Ledger/${shift}/Group`);
+    expect(group.AlarmConfiguration.Alarms.map(({ Name }) => found.text(Name)).toSorted()).toEqual(
+      [`Ledger/Alarms/${name}-errors`, `Ledger/Alarms/${name}-throttles`].toSorted(),
+    );
+    expect(group.AutoRollbackConfiguration).toMatchObject({ Enabled: true, Events: expect.any(Array) });
+    const update = found.resources.get(alias) as unknown as { UpdatePolicy: { CodeDeployLambdaAliasUpdate: object } };
+    expect(JSON.stringify(update.UpdatePolicy.CodeDeployLambdaAliasUpdate)).toContain(shift);
+  }
+});
+
+test('tracing: off when asked, and then nothing may be traced', () => {
+  const { stack } = shop(() => ({ tracing: false }));
+  expect(JSON.stringify(synthesized(stack).template.toJSON())).not.toMatch(/xray:|TracingConfig/);
+});
+
+test('grantSchedule: a product in another account gets its alias by principal', () => {
+  const { stack, ledger } = shop(() => ({}));
+  ledger.grantSchedule(new AccountPrincipal('111122223333'), 'cards');
+  const found = synthesized(stack);
+  const permissions = ofType(found, 'AWS::Lambda::Permission').map(([, { Properties }]) => ({
+    of: found.text(Properties.FunctionName),
+    to: found.text(Properties.Principal),
+    may: Properties.Action,
+  }));
+  expect(permissions).toContainEqual({
+    of: 'Ledger/Schedule/Function/Aliascards',
+    to: '111122223333',
+    may: 'lambda:InvokeFunction',
+  });
+});
+
+test('every function that is listed is deployed, and no other of ours', () => {
+  const found = synthesized(shop(() => ({})).stack);
+  const deployed = ofType(found, 'AWS::Lambda::Function').map(([path]) => path);
+  expect(deployed.filter((path) => path.startsWith('Ledger/')).toSorted()).toEqual(functionPaths.toSorted());
+  expect(functions).toHaveLength(functionPaths.length);
+});
