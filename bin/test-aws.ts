@@ -29,7 +29,8 @@ function plan({ stack, region, slow, destination, product }: Options): string {
     `Contract suite against the stack ${stack}${region ? ` in ${region}` : ''}. It`,
     '- reads: outputs, resources, secrets of the logins and of signing, function settings, the ledger',
     '- runs statements that fail, sleep, or are rolled back; none leaves a row',
-    '- makes pairs of queues called ledger-contract-*, and deletes them',
+    '- makes pairs of queues and one secret, all called ledger-contract-*, and deletes them',
+    '- calls the webhook sender once with an event that it refuses: one error in its metric',
     `- ${scheduled}`,
     slow
       ? '- with --slow: sends one message of an unknown shape to the invitation queue, which its dead-letter alarm may tell; takes up to half an hour'

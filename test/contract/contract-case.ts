@@ -49,7 +49,7 @@ export function contract(cases: readonly ContractCase[]): void {
   });
   afterAll(() => target?.close());
 
-  test('each case has an id of its own and names a file that exists', () => {
+  test('suite/cases: each case has an id of its own and names a file that exists', () => {
     expect(new Set(cases.map(({ id }) => id)).size).toBe(cases.length);
     expect(cases.filter(({ reliedOnBy }) => !existsSync(reliedOnBy)).map(({ id }) => id)).toEqual([]);
     expect(cases.filter(({ source }) => source === '').map(({ id }) => id)).toEqual([]);
@@ -59,6 +59,8 @@ export function contract(cases: readonly ContractCase[]): void {
     test(`${one.id}: ${one.fact}`, { timeout: 600_000 }, async ({ task }) => {
       const report = (status: CaseStatus, note: string) => {
         task.meta.contract = { id: one.id, fact: one.fact, status, note };
+        // An account's run ends with a table instead.
+        if (target.kind === 'local' && status !== 'held') console.log(`${status}: ${one.id}: ${note}`);
       };
       const reason = notRun(one, target.kind);
       if (reason !== undefined) {

@@ -1,4 +1,5 @@
 // Cases of the Data API: what errors are called and where their SQLSTATE stands, transactions, logins and grants.
+import { CreateSecretCommand, DeleteSecretCommand, GetSecretValueCommand } from '@aws-sdk/client-secrets-manager';
 import { expect } from 'vitest';
 import type { ContractCase } from './contract-case.ts';
 import { type Database, failureOf, type Login, logins, type StatementOptions } from './target.ts';
@@ -148,6 +149,25 @@ export const errorCases: readonly ContractCase[] = [
     async check({ database, outputs }) {
       const { name } = await failureOf(database.execute('SELECT 1', { secretArn: outputs.SigningSecretArn }));
       expect(name).toMatch(/^(InvalidSecretException|BadRequestException|SecretsErrorException)$/);
+    },
+  },
+  {
+    id: 'data-api/wrong-password',
+    fact: 'A secret with a wrong password is DatabaseErrorException with 28P01 at the end.',
+    reliedOnBy,
+    source: 'unverified',
+    awsOnly: 'local AWS makes no secrets; its wrong passwords are tried in test/local/data-api.test.ts',
+    async check({ database, secrets }) {
+      const value = await secrets.send(new GetSecretValueCommand({ SecretId: database.secretArn.observer }));
+      const { username } = JSON.parse(value.SecretString ?? '{}');
+      const SecretString = JSON.stringify({ username, password: 'wrong' });
+      const Name = `ledger-contract-${crypto.randomUUID()}`;
+      const { ARN: secretArn = '' } = await secrets.send(new CreateSecretCommand({ Name, SecretString }));
+      try {
+        await expectSqlState(database.execute('SELECT 1', { secretArn }), '28P01');
+      } finally {
+        await secrets.send(new DeleteSecretCommand({ SecretId: secretArn, ForceDeleteWithoutRecovery: true }));
+      }
     },
   },
 ];

@@ -1,8 +1,9 @@
 // The contract with AWS Lambda and IAM: who a function takes its caller for, what is refused, what a role may not do.
 import { execFile } from 'node:child_process';
 import { promisify } from 'node:util';
-import { CloudFormationClient, ListStackResourcesCommand } from '@aws-sdk/client-cloudformation';
+import { CloudFormationClient, paginateListStackResources } from '@aws-sdk/client-cloudformation';
 import { GetFunctionConfigurationCommand, InvokeCommand } from '@aws-sdk/client-lambda';
+import { GetQueueAttributesCommand, type SQSClient } from '@aws-sdk/client-sqs';
 import { expect } from 'vitest';
 import { type ContractCase, contract } from './contract-case.ts';
 import { failureOf, type Target } from './target.ts';
@@ -19,73 +20,88 @@ async function ask({ lambda, outputs }: Target, request: unknown, Qualifier?: st
   return { ...answer, said: JSON.parse(answer.Payload?.transformToString() ?? 'null') };
 }
 
-/** What the role of each function must be refused: an action, and the output that names its resource. */
-const denials = {
-  Schedule: [
-    ['rds-data:ExecuteStatement', '*'],
-    ['rds-data:BatchExecuteStatement', 'DatabaseArn'],
-    ['secretsmanager:GetSecretValue', 'DatabaseOwnerSecretArn'],
-    ['secretsmanager:GetSecretValue', 'DatabaseOperatorSecretArn'],
-    ['secretsmanager:GetSecretValue', 'SigningSecretArn'],
-    ['lambda:InvokeFunction', '*'],
-  ],
-  Claim: [
-    ['secretsmanager:GetSecretValue', 'DatabaseOwnerSecretArn'],
-    ['secretsmanager:GetSecretValue', 'SigningSecretArn'],
-    ['sqs:ReceiveMessage', '*'],
-    ['sqs:PurgeQueue', '*'],
-  ],
-  WebhookSender: [
-    ['secretsmanager:GetSecretValue', 'DatabaseOwnerSecretArn'],
-    ['secretsmanager:PutSecretValue', 'SigningSecretArn'],
-    ['sqs:SendMessage', '*'],
-    ['events:PutEvents', '*'],
-  ],
-} as const satisfies Readonly<Record<string, readonly (readonly [string, '*' | keyof Target['outputs']])[]>>;
+/** Resources by the names that {@link decisions} uses. The simulator must be given an ARN: `*` is denied to whoever has less than all. */
+const resources = {
+  Database: async ({ outputs }: Target) => outputs.DatabaseArn,
+  OwnerSecret: async ({ outputs }: Target) => outputs.DatabaseOwnerSecretArn,
+  OperatorSecret: async ({ outputs }: Target) => outputs.DatabaseOperatorSecretArn,
+  SigningSecret: async ({ outputs }: Target) => outputs.SigningSecretArn,
+  Invitations: ({ sqs, outputs }: Target) => queueArn(sqs, outputs.InvitationQueueUrl),
+  DeadLetters: ({ sqs, outputs }: Target) => queueArn(sqs, outputs.DeadLetterQueueUrl),
+  ClaimFunction: async ({ lambda, outputs }: Target) => {
+    const ask = new GetFunctionConfigurationCommand({ FunctionName: outputs.ClaimFunctionName });
+    return (await lambda.send(ask)).FunctionArn ?? '';
+  },
+} as const;
 
-/** The role of a function of the stack, found by the logical id that its construct gives it. */
-async function roleOf({ lambda }: Target, name: string): Promise<string> {
+async function queueArn(sqs: SQSClient, QueueUrl: string): Promise<string> {
+  const ask = new GetQueueAttributesCommand({ QueueUrl, AttributeNames: ['QueueArn'] });
+  return (await sqs.send(ask)).Attributes?.QueueArn ?? '';
+}
+
+/** What the role of each function must be refused; one permission that it has shows that the simulator looks at it. */
+const decisions: readonly (readonly [
+  name: string,
+  may: 'may' | 'may not',
+  action: string,
+  resource: keyof typeof resources,
+])[] = [
+  ['Schedule', 'may', 'rds-data:ExecuteStatement', 'Database'],
+  ['Schedule', 'may not', 'rds-data:BatchExecuteStatement', 'Database'],
+  ['Schedule', 'may not', 'secretsmanager:GetSecretValue', 'OwnerSecret'],
+  ['Schedule', 'may not', 'secretsmanager:GetSecretValue', 'OperatorSecret'],
+  ['Schedule', 'may not', 'secretsmanager:GetSecretValue', 'SigningSecret'],
+  ['Schedule', 'may not', 'sqs:ReceiveMessage', 'Invitations'],
+  ['Schedule', 'may not', 'lambda:InvokeFunction', 'ClaimFunction'],
+  ['Claim', 'may', 'sqs:SendMessage', 'Invitations'],
+  ['Claim', 'may not', 'secretsmanager:GetSecretValue', 'OwnerSecret'],
+  ['Claim', 'may not', 'secretsmanager:GetSecretValue', 'SigningSecret'],
+  ['Claim', 'may not', 'sqs:ReceiveMessage', 'Invitations'],
+  ['Claim', 'may not', 'sqs:PurgeQueue', 'Invitations'],
+  ['WebhookSender', 'may', 'sqs:ReceiveMessage', 'Invitations'],
+  ['WebhookSender', 'may not', 'sqs:SendMessage', 'Invitations'],
+  ['WebhookSender', 'may not', 'sqs:ReceiveMessage', 'DeadLetters'],
+  ['WebhookSender', 'may not', 'secretsmanager:GetSecretValue', 'OwnerSecret'],
+  ['WebhookSender', 'may not', 'secretsmanager:PutSecretValue', 'SigningSecret'],
+];
+
+/** The name of the webhook sender or another function that no output names, by the logical id of its construct. */
+async function functionName({ kind }: Target, construct: string): Promise<string> {
+  if (kind === 'local') return 'webhook-sender';
   const StackName = process.env.REMINDER_LEDGER_STACK ?? '';
-  const cloudFormation = new CloudFormationClient({});
   const found: string[] = [];
-  for (let NextToken: string | undefined, more = true; more; more = NextToken !== undefined) {
-    const page = await cloudFormation.send(new ListStackResourcesCommand({ StackName, NextToken }));
+  for await (const page of paginateListStackResources({ client: new CloudFormationClient({}) }, { StackName })) {
     for (const { ResourceType, LogicalResourceId = '', PhysicalResourceId = '' } of page.StackResourceSummaries ?? []) {
-      if (
-        ResourceType === 'AWS::Lambda::Function' &&
-        new RegExp(`${name}Function[0-9A-F]{8}$`).test(LogicalResourceId)
-      ) {
-        found.push(PhysicalResourceId);
-      }
+      const named = new RegExp(`${construct}Function[0-9A-F]{8}$`).test(LogicalResourceId);
+      if (ResourceType === 'AWS::Lambda::Function' && named) found.push(PhysicalResourceId);
     }
-    NextToken = page.NextToken;
   }
-  expect(found, `functions of the stack called ${name}`).toHaveLength(1);
-  return (await lambda.send(new GetFunctionConfigurationCommand({ FunctionName: found[0] }))).Role ?? '';
+  expect(found, `functions of the stack called ${construct}`).toHaveLength(1);
+  return found[0] ?? '';
 }
 
 /** Asks IAM by the AWS command line, which an operator has at hand. */
-async function decision(role: string, action: string, resource: string): Promise<string> {
+async function decide(role: string, action: string, resource: string): Promise<string> {
   const what = ['--policy-source-arn', role, '--action-names', action, '--resource-arns', resource];
   const query = ['--query', 'EvaluationResults[0].EvalDecision', '--output', 'text'];
   const { stdout } = await run('aws', ['iam', 'simulate-principal-policy', ...what, ...query]);
   return stdout.trim();
 }
 
-const denialCases = Object.entries(denials).flatMap(([name, refused]) =>
-  refused.map(
-    ([action, resource]): ContractCase => ({
-      id: `iam/${name}/${action}/${resource}`,
-      fact: `The role of ${name} may not ${action} on ${resource}.`,
-      reliedOnBy: 'lib/stack/ledger-function.ts',
-      source: 'IAM API Reference, SimulatePrincipalPolicy; the table of the template test/stack/permissions.test.ts',
-      awsOnly: 'local AWS has no IAM: every call there is allowed',
-      async check(target) {
-        const arn = resource === '*' ? resource : target.outputs[resource];
-        expect(await decision(await roleOf(target, name), action, arn)).toMatch(/^(implicit|explicit)Deny$/);
-      },
-    }),
-  ),
+const decisionCases = decisions.map(
+  ([name, may, action, resource]): ContractCase => ({
+    id: `iam/${name}-${may.replace(' ', '-')}-${action.split(':')[1]}-${resource}`,
+    fact: `The role of ${name} ${may} ${action} on ${resource}.`,
+    reliedOnBy: 'lib/stack/ledger-function.ts',
+    source: 'IAM API Reference, SimulatePrincipalPolicy; the permissions that the template gives',
+    awsOnly: 'local AWS has no IAM: every call there is allowed',
+    async check(target) {
+      const FunctionName = await functionName(target, name);
+      const { Role = '' } = await target.lambda.send(new GetFunctionConfigurationCommand({ FunctionName }));
+      const decision = await decide(Role, action, await resources[resource](target));
+      expect(decision).toMatch(may === 'may' ? /^allowed$/ : /^(implicit|explicit)Deny$/);
+    },
+  }),
 );
 
 const cases: readonly ContractCase[] = [
@@ -172,7 +188,21 @@ const cases: readonly ContractCase[] = [
       expect([FunctionError, StatusCode]).toEqual([undefined, 200]);
     },
   },
-  ...denialCases,
+  {
+    id: 'identity/function-error',
+    fact: 'A function that throws answers 200 with FunctionError Unhandled and {errorType, errorMessage}.',
+    reliedOnBy: 'bin/ledger-target.ts',
+    source: `${guide}, "AWS Lambda function errors in Node.js"`,
+    async check(target) {
+      // The sender refuses what is no event of a queue before it looks at anything.
+      const FunctionName = await functionName(target, 'WebhookSender');
+      const answer = await target.lambda.send(new InvokeCommand({ FunctionName, Payload: '{}' }));
+      expect([answer.StatusCode, answer.FunctionError]).toEqual([200, 'Unhandled']);
+      const told = JSON.parse(answer.Payload?.transformToString() ?? '{}');
+      expect(told).toMatchObject({ errorType: expect.any(String), errorMessage: expect.any(String) });
+    },
+  },
+  ...decisionCases,
 ];
 
 contract(cases);
