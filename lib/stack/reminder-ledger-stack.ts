@@ -49,10 +49,8 @@ export class ReminderLedgerStack extends Stack {
     const log = new LogGroup(this, 'TriggerLog', { retention: logRetention ?? defaults.logRetention, removalPolicy });
     handler.addPropertyOverride('LoggingConfig', { LogFormat: 'JSON', LogGroup: log.logGroupName });
     role.addPropertyDeletionOverride('ManagedPolicyArns');
-    const write = new PolicyStatement({
-      actions: ['logs:CreateLogStream', 'logs:PutLogEvents'],
-      resources: [log.logGroupArn],
-    });
+    const actions = ['logs:CreateLogStream', 'logs:PutLogEvents'];
+    const write = new PolicyStatement({ actions, resources: [log.logGroupArn] });
     const policy = new Policy(this, 'TriggerLogPolicy', { statements: [write] });
     policy.attachToRole(Role.fromRoleName(this, 'TriggerRole', role.ref));
     // Or the first run would have nowhere to write to, and the last one on deletion neither.
