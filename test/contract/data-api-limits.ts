@@ -1,4 +1,5 @@
 // Cases of the Data API: sizes, time limits, and what a client that gave up leaves behind.
+import { setTimeout as sleep } from 'node:timers/promises';
 import { RDSDataClient } from '@aws-sdk/client-rds-data';
 import { expect } from 'vitest';
 import type { ContractCase } from './contract-case.ts';
@@ -87,6 +88,10 @@ export const limitCases: readonly ContractCase[] = [
           await database.execute('SET LOCAL statement_timeout = 0', { transactionId });
           await failureOf(database.execute(`SELECT pg_sleep(5) /* ${mark} */`, { client, transactionId }));
           expect(await database.row(running)).toEqual([{ longValue: 1 }]);
+          // Its transaction can be ended once the statement has.
+          for (const end = Date.now() + 20_000; Date.now() < end; await sleep(250)) {
+            if ((await database.row(running))[0]?.longValue === 0) break;
+          }
         });
       } finally {
         client.destroy();
@@ -117,7 +122,7 @@ export const limitCases: readonly ContractCase[] = [
     check: ({ kind, withShortLimits }) =>
       withShortLimits({ transactionIdleMs: 300 }, async (database) => {
         const transactionId = await database.begin('observer');
-        await new Promise((resolve) => setTimeout(resolve, kind === 'local' ? 1000 : 200_000));
+        await sleep(kind === 'local' ? 1000 : 200_000);
         const { message } = await failureOf(database.execute('SELECT 1', { transactionId }));
         expect(message).toMatch(/Transaction .* is not found/);
       }),
