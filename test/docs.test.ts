@@ -112,7 +112,11 @@ describe('README.md', () => {
 
   test('begins with the demo, then the tests, then the deployment', () => {
     const commands = named(readme, /```sh\n(.+)\n/g).slice(0, 3);
-    expect(commands).toEqual(['npm ci && npm run demo', 'npm ci && npm test', 'npm run build && npx cdk deploy -c stage=dev']);
+    expect(commands).toEqual([
+      'npm ci && npm run demo',
+      'npm ci && npm test',
+      'npm run build && npx cdk deploy -c stage=dev',
+    ]);
   });
 
   test('tells the exit codes that the command line has', async () => {
