@@ -1,5 +1,5 @@
 // The due-date table's home: Aurora PostgreSQL, reached through the Data API alone.
-import { type Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
+import { CfnResource, type Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import { type IVpc, type SubnetSelection, SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { CfnPolicy } from 'aws-cdk-lib/aws-iam';
 import type { IKey } from 'aws-cdk-lib/aws-kms';
@@ -97,8 +97,10 @@ export class LedgerDatabase extends Construct {
       backup: { retention: props.backupRetention },
       ...(kept ? { cloudwatchLogsExports: ['postgresql'], cloudwatchLogsRetention: props.logRetention } : {}),
     });
-    if (kept) acknowledgeLogRetention(this);
-    else {
+    if (kept) {
+      acknowledgeLogRetention(this);
+      keepAll(this);
+    } else {
       Validations.of(this.cluster).acknowledge({
         id: 'AwsSolutions::AwsSolutions-RDS10',
         reason: 'A stage that keeps nothing must let its database be deleted with the stack.',
@@ -151,6 +153,18 @@ export class LedgerDatabase extends Construct {
       reason: 'Isolated subnets with only the database in them and no route out: a flow log would record nothing.',
     });
     return vpc;
+  }
+}
+
+/**
+ * Keeps what a kept cluster stands on: its network, security group and parameters cannot be deleted while it uses them, and
+ * the deletion of the stack would fail at them.
+ */
+function keepAll(database: Construct): void {
+  for (const resource of database.node.findAll()) {
+    if (CfnResource.isCfnResource(resource) && !resource.cfnResourceType.startsWith('Custom::')) {
+      resource.applyRemovalPolicy(RemovalPolicy.RETAIN);
+    }
   }
 }
 

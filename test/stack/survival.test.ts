@@ -77,6 +77,16 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
   });
 });
 
+test('a kept cluster keeps all that it stands on, which could not be deleted under it', () => {
+  const { resources } = stages.production;
+  const kept = { DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain' };
+  const network = [...resources].filter(([path]) => /^Ledger\/Database\/(?!.*LogRetention)/.test(path));
+  expect(network.map(([, { Type }]) => Type)).toEqual(
+    expect.arrayContaining(['AWS::EC2::VPC', 'AWS::EC2::Subnet', 'AWS::EC2::SecurityGroup', 'AWS::RDS::DBSubnetGroup']),
+  );
+  for (const [path] of network) expect(resources.get(path), path).toMatchObject(kept);
+});
+
 test('a deleted dev stack leaves nothing', () => {
   const { resources } = stages.dev;
   for (const [path, resource] of resources) {
