@@ -80,8 +80,16 @@ export class DataApi {
   /** Runs SQL as it is, in a transaction when one is given; then it is tried once, since an error ends the transaction. */
   async execute(name: string, sql: string, parameters: Parameters = {}, transactionId?: string): Promise<Column[][]> {
     return this.#again(name, transactionId === undefined ? this.#tries : 1, () =>
-      this.#send(sql, parameters, transactionId),
+      this.#send(sql, parameters, transactionId === undefined ? {} : { transactionId }),
     );
+  }
+
+  /**
+   * Runs a statement, once, that may take longer than a call of the Data API: it goes on in the database after the error
+   * that says so (Amazon Aurora User Guide, "Controlling Data API timeout behavior"). It is in no transaction.
+   */
+  async executeBeyondCall(name: string, sql: string): Promise<void> {
+    await this.#again(name, 1, () => this.#send(sql, {}, { continueAfterTimeout: true }));
   }
 
   /** Runs `work` in one transaction. For migrations: on hot paths an orphaned one would hold its locks for 3 minutes. */
@@ -102,13 +110,17 @@ export class DataApi {
     }
   }
 
-  async #send(sql: string, parameters: Parameters, transactionId?: string): Promise<Column[][]> {
+  async #send(
+    sql: string,
+    parameters: Parameters,
+    how: { transactionId?: string; continueAfterTimeout?: boolean } = {},
+  ): Promise<Column[][]> {
     const result = await this.#client.send(
       new ExecuteStatementCommand({
         ...this.#target(),
         sql,
         parameters: Object.entries(parameters).map(([name, value]) => bind(name, value)),
-        ...(transactionId === undefined ? {} : { transactionId }),
+        ...how,
       }),
     );
     return (result.records ?? []).map((record) => record.map((field) => field.stringValue ?? null));

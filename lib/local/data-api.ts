@@ -27,6 +27,9 @@ const awsLimits: DataApiLimits = {
   transactionIdleMs: 180_000,
 };
 
+/** The longest that a timer of Node can be set to. */
+const longestTimerMs = 2 ** 31 - 1;
+
 /** A login: the secret that a caller names, and the database user it stands for. */
 export interface DatabaseLogin {
   readonly secretArn: string;
@@ -67,11 +70,12 @@ interface Request {
   readonly parameters?: readonly Parameter[];
   readonly parameterSets?: readonly (readonly Parameter[])[];
   readonly transactionId?: string;
+  readonly continueAfterTimeout?: boolean;
   readonly includeResultMetadata?: boolean;
 }
 
 /** Parts of a request that change an answer and are not imitated: refused, so that nobody builds on them unnoticed. */
-const notImitated = ['schema', 'continueAfterTimeout', 'resultSetOptions', 'formatRecordsAs'];
+const notImitated = ['schema', 'resultSetOptions', 'formatRecordsAs'];
 
 interface Transaction {
   readonly client: pg.PoolClient;
@@ -94,6 +98,8 @@ export async function startDataApi(options: {
     typeof accounts === 'function' ? accounts : (arn) => accounts.find(({ secretArn }) => secretArn === arn);
   const pools = new Map<string, pg.Pool>();
   const transactions = new Map<string, Transaction>();
+  /** Statements that go on after their caller was told of the time limit. */
+  const goingOn = new Set<pg.PoolClient>();
   const faults = new Faults<DataApiFault>();
   let statements = 0;
 
@@ -156,21 +162,30 @@ export async function startDataApi(options: {
       // The extended protocol refuses a second statement in one call, as the Data API does.
       queryMode: 'extended',
       types: { getTypeParser: () => textOf },
+      ...(request.continueAfterTimeout ? { query_timeout: longestTimerMs } : {}),
     };
     const { transactionId } = request;
     const client = transactionId === undefined ? await connect(request) : take(transactionId);
     statements += 1;
-    try {
-      const result = await client.query(config);
-      if (transactionId === undefined) client.release();
-      else keep(transactionId, client);
-      return result;
-    } catch (error) {
-      // An error ends the transaction; a connection that gave no definite answer is not used again.
-      const usable = error instanceof pg.DatabaseError && transactionId === undefined;
-      client.release(!usable);
-      throw error;
-    }
+    const answer = async () => {
+      try {
+        const result = await client.query(config);
+        if (transactionId === undefined) client.release();
+        else keep(transactionId, client);
+        return result;
+      } catch (error) {
+        // An error ends the transaction; a connection that gave no definite answer is not used again.
+        const usable = error instanceof pg.DatabaseError && transactionId === undefined;
+        client.release(!usable);
+        throw error;
+      }
+    };
+    if (!request.continueAfterTimeout) return answer();
+    goingOn.add(client);
+    const limit = sleep(limits.statementMs, undefined, { ref: false }).then(() => {
+      throw failure('StatementTimeoutException', 'Request timed out');
+    });
+    return Promise.race([answer().finally(() => goingOn.delete(client)), limit]);
   }
 
   const routes: Readonly<Record<string, (request: Request) => Promise<unknown>>> = {
@@ -230,6 +245,7 @@ export async function startDataApi(options: {
     async close() {
       for (const id of [...transactions.keys()]) await end(id, 'ROLLBACK').catch(() => undefined);
       await service.close();
+      for (const client of goingOn) client.release(true);
       await Promise.all([...pools.values()].map((pool) => pool.end()));
     },
   };

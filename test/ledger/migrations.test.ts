@@ -1,6 +1,8 @@
 // Migrations: applied once, resumable, refused when changed, accepted when the schema is ahead.
+import pg from 'pg';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { MigrationError, migrateSchema, readMigrations } from '../../lambdas/store/migrations.ts';
+import { migrateFunction } from '../../lambdas/migrate/contract.ts';
+import { MigrationError, migrateSchema, migrationTime, readMigrations } from '../../lambdas/store/migrations.ts';
 import { migrationFiles, startTestLedger, type TestLedger } from './test-ledger.ts';
 
 let ledger: TestLedger;
@@ -72,9 +74,88 @@ test('names that do not fit and versions that stand twice are refused', () => {
   ).toThrow(/same version/);
 });
 
-test('sessions that begin after it have the time limits of the stage', async () => {
-  const [limits] = await ledger.sql(
-    `SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock`,
+/** What a splitter that looks for semicolons cuts to pieces. */
+const tricky = `-- It's a "comment"; with quotes.
+CREATE TABLE tricky (id int, note text DEFAULT 'a;b'';c', "odd;name" int); /* don't; stop */
+CREATE FUNCTION tricky_count() RETURNS bigint LANGUAGE plpgsql AS $body$
+DECLARE
+  quoted text = $q$it's; here$q$;
+BEGIN
+  -- isn't; the end
+  EXECUTE $run$ INSERT INTO tricky VALUES (1, ';') $run$;
+  RETURN (SELECT count(*) FROM tricky);
+END
+$body$;
+DO $$ BEGIN PERFORM tricky_count(); END $$;
+INSERT INTO tricky (id) VALUES (2)
+-- The last statement has no semicolon; and here's a comment after it.
+`;
+
+test.each([
+  ['lines that end with LF', tricky],
+  ['lines that end with CRLF', tricky.replaceAll('\n', '\r\n')],
+  ['a comment after the last statement', `${tricky.trimEnd()}\n;\n-- the end; of it\n/* ; */\n`],
+])('a file is cut into its statements: %s', async (what, sql) => {
+  const database = await emptyDatabase(`split ${what}`);
+  const [file] = readMigrations([['9001_create_tricky.sql', sql]]);
+  expect(file?.statements).toHaveLength(4);
+  await migrateSchema(
+    database,
+    [...migrationFiles(), ...readMigrations([['9001_create_tricky.sql', sql]])],
+    ledger.settings,
   );
-  expect(limits).toEqual({ statement: '3s', lock: '1s' });
+  const rows = await database.execute('look', 'SELECT CAST(id AS text), note FROM tricky ORDER BY id');
+  expect(rows).toEqual([
+    ['1', ';'],
+    ['2', "a;b';c"],
+  ]);
+});
+
+test('files that differ in their line ends alone are the same migration', () => {
+  const read = (sql: string) => readMigrations([['9001_create_tricky.sql', sql]]);
+  expect(read(tricky.replaceAll('\n', '\r\n'))).toEqual(read(tricky));
+  expect(read(`${tricky}\n`)[0]?.checksum).not.toBe(read(tricky)[0]?.checksum);
+});
+
+test('a cluster that resumes is waited for; an error that does not pass ends the run in time', async () => {
+  const database = await emptyDatabase('resuming');
+  for (const error of [
+    'DatabaseResumingException',
+    'DatabaseUnavailableException',
+    'SecretsErrorException',
+    'HttpEndpointNotEnabledException',
+  ]) {
+    ledger.api.faults.next({ kind: 'error-before', error, match: /CAST\(1 AS text\)/ });
+  }
+  const time = { resumeMs: 20_000, wholeMs: 60_000 };
+  expect((await migrateSchema(database, migrationFiles(), ledger.settings, time)).applied).toBe(
+    migrationFiles().length,
+  );
+  const denied = ledger.api.faults.next({ kind: 'error-before', error: 'AccessDeniedException', times: 1000 });
+  const short = { resumeMs: 300, wholeMs: 60_000 };
+  await expect(migrateSchema(database, migrationFiles(), ledger.settings, short)).rejects.toThrow(
+    /AccessDeniedException/,
+  );
+  denied();
+});
+
+test('all its waiting ends before the function does, with time for a last call and the logins', () => {
+  const call = 46_000;
+  const functionMs = migrateFunction.timeoutSeconds(ledger.settings) * 1000;
+  expect(migrationTime.resumeMs).toBeLessThan(migrationTime.wholeMs);
+  expect(migrationTime.wholeMs + call).toBeLessThan(functionMs - 60_000);
+});
+
+test('sessions that begin after it have the time limits of the stage, and those of its own login have none', async () => {
+  await ledger.sql(`CREATE ROLE visitor LOGIN PASSWORD 'visitor'`);
+  await ledger.sql('GRANT CONNECT ON DATABASE ledger TO visitor');
+  await migrateSchema(ledger.database, migrationFiles(), ledger.settings);
+  const limitsOf = async (login: string) => {
+    const client = new pg.Client(ledger.postgres.url('ledger').replace('postgres:postgres@', `${login}:${login}@`));
+    await client.connect();
+    const asked = `SELECT current_setting('statement_timeout') AS statement, current_setting('lock_timeout') AS lock`;
+    return (await client.query(asked).finally(() => client.end())).rows;
+  };
+  expect(await limitsOf('visitor')).toEqual([{ statement: '3s', lock: '1s' }]);
+  expect(await limitsOf('postgres')).toEqual([{ statement: '0', lock: '0' }]);
 });

@@ -74,7 +74,7 @@ describe.each(statementModules)('%s', async (module) => {
 test('no function but migrate opens a transaction, and no migration reads another clock', () => {
   const holding = (text: RegExp) => sources.filter((name) => text.test(read(name)));
   expect(holding(/BeginTransaction/)).toEqual(['store/data-api.ts']);
-  expect(holding(/\.transaction\(/)).toEqual(['store/migrations.ts']);
+  expect(holding(/\.transaction\(/)).toEqual(['store/migration-turns.ts']);
   for (const name of readdirSync(migrations)) expect(bare(read(name, migrations)), name).not.toMatch(otherClocks);
 });
 
