@@ -49,7 +49,7 @@ export async function migrateSchema(
     if (await applyOnce(work, migration)) applied += 1;
   }
   await inTurn(work, 'limit statements', async (run) => {
-    await run('SELECT limit_statements(CAST(:statement_ms AS integer), CAST(:lock_ms AS integer))', {
+    await run('SELECT CAST(limit_statements(CAST(:statement_ms AS integer), CAST(:lock_ms AS integer)) AS text)', {
       statement_ms: settings.statementTimeoutMs,
       lock_ms: settings.lockTimeoutMs,
     });
