@@ -63,6 +63,14 @@ const decisions: readonly (readonly [
   ['WebhookSender', 'may not', 'sqs:ReceiveMessage', 'DeadLetters'],
   ['WebhookSender', 'may not', 'secretsmanager:GetSecretValue', 'OwnerSecret'],
   ['WebhookSender', 'may not', 'secretsmanager:PutSecretValue', 'SigningSecret'],
+  ['Migrate', 'may', 'secretsmanager:GetSecretValue', 'OperatorSecret'],
+  ['Migrate', 'may not', 'secretsmanager:PutSecretValue', 'OperatorSecret'],
+  ['Migrate', 'may not', 'secretsmanager:GetSecretValue', 'SigningSecret'],
+  ['Migrate', 'may not', 'sqs:SendMessage', 'Invitations'],
+  ['Rotate', 'may', 'secretsmanager:PutSecretValue', 'OperatorSecret'],
+  ['Rotate', 'may not', 'secretsmanager:PutSecretValue', 'OwnerSecret'],
+  ['Rotate', 'may not', 'secretsmanager:GetSecretValue', 'SigningSecret'],
+  ['Rotate', 'may not', 'rds-data:BeginTransaction', 'Database'],
 ];
 
 /** The name of the webhook sender or another function that no output names, by the logical id of its construct. */
