@@ -7,6 +7,6 @@ import { ReminderLedgerStack } from '../lib/stack/reminder-ledger-stack.ts';
 // Without the command line nobody hands an app its cdk.json, and it would synthesize under other feature flags.
 const { context } = JSON.parse(readFileSync(new URL('../cdk.json', import.meta.url), 'utf8'));
 const app = new App({ context, outdir: process.env.CDK_OUTDIR ?? 'cdk.out' });
-const stage = deploymentStageOf(app.node.tryGetContext('stage') ?? 'production');
+const stage = deploymentStageOf(String(app.node.tryGetContext('stage') ?? 'production'));
 new ReminderLedgerStack(app, stage === 'production' ? 'ReminderLedger' : 'ReminderLedgerDev', { stage });
 app.synth();

@@ -45,16 +45,18 @@ interface Watch {
 const minute = Duration.minutes(1);
 
 /**
- * The alarms that need no function to measure for them. They exist only once the schedule runs, so that a first deployment
- * rings none. Their names are the one kind of physical name in the stack: a person reads them in the night.
+ * The alarms that need no function to measure for them. Those for which silence is a fault exist only once the schedule runs,
+ * so that a first deployment rings none. Their names are the one kind of physical name in the stack: a person reads them in
+ * the night.
  */
 export class LedgerAlarms extends Construct {
   readonly #alarms = new Map<string, Alarm>();
 
   constructor(scope: Construct, id: string, props: LedgerAlarmsProps) {
     super(scope, id);
-    for (const watch of [...watches(props), ...props.functions.flatMap(functionWatches)]) this.#add(watch, props);
-    this.node.addDependency(props.minute);
+    // The functions' own wait for nothing: a gradual deployment makes an alias wait for them, and the schedule waits for it.
+    for (const watch of props.functions.flatMap(functionWatches)) this.#add(watch, props);
+    for (const watch of watches(props)) this.#add(watch, props).node.addDependency(props.minute);
   }
 
   /** The alarms of one function. */
@@ -62,9 +64,9 @@ export class LedgerAlarms extends Construct {
     return [...this.#alarms].flatMap(([id, alarm]) => (id.startsWith(`${contract.name}-`) ? [alarm] : []));
   }
 
-  #add(watch: Watch, { alarmTopics = {}, owners = {} }: LedgerAlarmsProps): void {
+  #add(watch: Watch, { alarmTopics = {}, owners = {} }: LedgerAlarmsProps): Alarm {
     const alarm = new Alarm(this, watch.id, {
-      alarmName: `${Stack.of(this).stackName} ${this.node.scope?.node.id} ${watch.id}`,
+      alarmName: alarmName(this, watch.id),
       alarmDescription: `${watch.says} Acts: ${owners[watch.duty] ?? `whoever may ${watch.duty}`} (${watch.severity}).`,
       metric: watch.metric,
       threshold: watch.threshold,
@@ -81,6 +83,7 @@ export class LedgerAlarms extends Construct {
       alarm.addOkAction(new SnsAction(topic));
     }
     this.#alarms.set(watch.id, alarm);
+    return alarm;
   }
 }
 
@@ -166,6 +169,13 @@ function functionWatches(fn: LedgerFunction): Watch[] {
     says: `Lambda refuses calls of ${name}. Raise the account’s concurrent executions, or what is reserved for it.`,
   };
   return rare ? [errors] : [errors, throttles];
+}
+
+/** `<stack> <place of the ledger in it> <alarm>`: two ledgers of one stack have alarms of their own. */
+export function alarmName(alarms: Construct, id: string): string {
+  const stack = Stack.of(alarms);
+  const place = alarms.node.scopes.slice(stack.node.scopes.length, -1).map(({ node }) => node.id);
+  return `${stack.stackName} ${place.join('/')} ${id}`;
 }
 
 /** Calls by one alias. */

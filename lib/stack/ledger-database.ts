@@ -21,10 +21,10 @@ const databaseName = 'ledger';
 
 /** What a {@link LedgerDatabase} is made from; each is explained at the props of the ledger. */
 export interface LedgerDatabaseProps {
-  readonly vpc?: IVpc;
-  readonly vpcSubnets?: SubnetSelection;
-  readonly encryptionKey?: IKey;
-  readonly engineVersion?: AuroraPostgresEngineVersion;
+  readonly vpc?: IVpc | undefined;
+  readonly vpcSubnets?: SubnetSelection | undefined;
+  readonly encryptionKey?: IKey | undefined;
+  readonly engineVersion?: AuroraPostgresEngineVersion | undefined;
   readonly capacity: Capacity;
   readonly reader: boolean;
   readonly backupRetention: Duration;

@@ -7,12 +7,19 @@ import { defaultsOf } from './deployment-stages.ts';
 import { ReminderLedger } from './reminder-ledger.ts';
 import type { ReminderLedgerProps } from './reminder-ledger-props.ts';
 
+/** The props of a stack and of its ledger; what both have a name for is the ledger's. */
+export interface ReminderLedgerStackProps
+  extends Omit<StackProps, 'permissionsBoundary' | 'tags'>,
+    ReminderLedgerProps {}
+
 /** One {@link ReminderLedger}, deployable to any account and region. */
 export class ReminderLedgerStack extends Stack {
   readonly ledger: ReminderLedger;
 
-  constructor(scope: Construct, id: string, props: StackProps & ReminderLedgerProps = {}) {
-    super(scope, id, { description: 'Reminder Ledger: recoverable user reminders, a verdict for each', ...props });
+  constructor(scope: Construct, id: string, props: ReminderLedgerStackProps = {}) {
+    // A stack's boundary is of another type, and its tags would be put on twice.
+    const { permissionsBoundary: _boundary, tags: _tags, ...ofStack } = props;
+    super(scope, id, { description: 'Reminder Ledger: recoverable user reminders, a verdict for each', ...ofStack });
     const ledger = new ReminderLedger(this, 'Ledger', props);
     this.ledger = ledger;
     this.#keepTriggerLog(props);

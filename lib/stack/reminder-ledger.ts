@@ -52,8 +52,13 @@ export class ReminderLedger extends Construct {
     this.node.addValidation({ validate: () => brokenRules(settings, props) });
 
     this.database = new LedgerDatabase(this, 'Database', {
-      ...defaults,
-      ...given(props, ['vpc', 'vpcSubnets', 'encryptionKey', 'engineVersion', 'capacity', 'reader', 'backupRetention']),
+      vpc: props.vpc,
+      vpcSubnets: props.vpcSubnets,
+      encryptionKey,
+      engineVersion: props.engineVersion,
+      capacity: props.capacity ?? defaults.capacity,
+      reader: props.reader ?? defaults.reader,
+      backupRetention: props.backupRetention ?? defaults.backupRetention,
       logRetention,
       removalPolicy,
     });
@@ -62,11 +67,7 @@ export class ReminderLedger extends Construct {
     this.bus = new LifecycleBus(this, 'Lifecycle');
     this.signingSecret = new SigningSecret(this, 'Signing', { encryptionKey, removalPolicy });
 
-    const functionOf = (
-      functionId: string,
-      contract: FunctionContract,
-      more: Pick<ReminderLedgerProps, 'egress'> = {},
-    ) =>
+    const functionOf = (functionId: string, contract: FunctionContract, egress?: ReminderLedgerProps['egress']) =>
       new LedgerFunction(this, functionId, {
         contract,
         settings,
@@ -75,7 +76,7 @@ export class ReminderLedger extends Construct {
         removalPolicy,
         tracing: props.tracing ?? true,
         reservedConcurrency: props.reservedConcurrency?.[contract.name],
-        ...more,
+        egress,
       });
     this.migrate = functionOf('Migrate', migrateFunction);
     this.logins.grantMake(this.migrate);
@@ -87,7 +88,7 @@ export class ReminderLedger extends Construct {
 
     this.schedule = functionOf('Schedule', scheduleFunction);
     this.claim = functionOf('Claim', claimFunction);
-    this.webhookSender = functionOf('WebhookSender', webhookSenderFunction, given(props, ['egress']));
+    this.webhookSender = functionOf('WebhookSender', webhookSenderFunction, props.egress);
     for (const user of [this.schedule, this.claim, this.webhookSender]) {
       this.logins.grantLogin(user);
       user.deployAfter(migration);
@@ -102,7 +103,8 @@ export class ReminderLedger extends Construct {
     this.queue.deliverTo(this.webhookSender, migration);
     const minute = new MinuteSchedule(this, 'Minute', { claim: this.claim, settings, after: migration });
     this.alarms = new LedgerAlarms(this, 'Alarms', {
-      ...given(props, ['alarmTopics', 'owners']),
+      alarmTopics: props.alarmTopics,
+      owners: props.owners,
       functions: [this.migrate, this.schedule, this.claim, this.webhookSender, this.rotate],
       claim: this.claim,
       queue: this.queue,
@@ -115,7 +117,7 @@ export class ReminderLedger extends Construct {
         ['ClaimShift', this.claim, 'tick'],
         ['WebhookSenderShift', this.webhookSender, 'invitations'],
       ] as const) {
-        new GradualDeployment(this, shiftId, { alias: fn.alias(alias), config, alarms: this.alarms.of(fn) });
+        new GradualDeployment(this, shiftId, { of: fn, alias, config, alarms: this.alarms.of(fn) });
       }
     }
     for (const [key, value] of Object.entries(props.tags ?? {})) Tags.of(this).add(key, value);
@@ -142,16 +144,6 @@ export class ReminderLedger extends Construct {
     }
     return alias.grantInvoke(grantee);
   }
-}
-
-/** Those of the props that are given: an absent one must not hide a default. */
-function given<Name extends keyof ReminderLedgerProps>(
-  props: ReminderLedgerProps,
-  names: readonly Name[],
-): { [Key in Name]?: NonNullable<ReminderLedgerProps[Key]> } {
-  return Object.fromEntries(names.flatMap((name) => (props[name] === undefined ? [] : [[name, props[name]]]))) as {
-    [Key in Name]?: NonNullable<ReminderLedgerProps[Key]>;
-  };
 }
 
 /** A sentence for each rule between the numbers that does not hold. */

@@ -1,5 +1,5 @@
 // What each prop changes in the template.
-import { Stack } from 'aws-cdk-lib';
+import { Duration, Stack } from 'aws-cdk-lib';
 import { LambdaDeploymentConfig } from 'aws-cdk-lib/aws-codedeploy';
 import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
 import { AccountPrincipal, type ManagedPolicy } from 'aws-cdk-lib/aws-iam';
@@ -107,12 +107,14 @@ test('logRetention, capacity, reader, backupRetention, engineVersion', () => {
       logRetention: RetentionDays.ONE_YEAR,
       capacity: { minimum: 2, maximum: 64 },
       reader: false,
+      backupRetention: Duration.days(7),
       engineVersion: AuroraPostgresEngineVersion.VER_17_9,
     })).stack,
   );
   for (const [, { Properties }] of ofType(found, 'AWS::Logs::LogGroup')) expect(Properties.RetentionInDays).toBe(365);
   expect(found.properties('Ledger/Database/Cluster')).toMatchObject({
     EngineVersion: '17.9',
+    BackupRetentionPeriod: 7,
     ServerlessV2ScalingConfiguration: { MinCapacity: 2, MaxCapacity: 64 },
   });
   expect([...found.resources.keys()]).not.toContain('Ledger/Database/Cluster/Reader');
@@ -158,7 +160,7 @@ test('gradualDeployment: shifts the claim’s and the sender’s alias, and back
       AutoRollbackConfiguration: object;
     }>(`Ledger/${shift}/Group`);
     expect(group.AlarmConfiguration.Alarms.map(({ Name }) => found.text(Name)).toSorted()).toEqual(
-      [`Ledger/Alarms/${name}-errors`, `Ledger/Alarms/${name}-throttles`].toSorted(),
+      [`Ledger/Alarms/${name}-errors`, `Ledger/Alarms/${name}-throttles`, `Ledger/${shift}/Failed`].toSorted(),
     );
     expect(group.AutoRollbackConfiguration).toMatchObject({ Enabled: true, Events: expect.any(Array) });
     const update = found.resources.get(alias) as unknown as { UpdatePolicy: { CodeDeployLambdaAliasUpdate: object } };

@@ -11,7 +11,8 @@ function withoutHashes(text: string): string {
 /** `a.b.c: value`, a line each; references by their place in the stack. */
 function lines(value: unknown, path: string, text: (value: unknown) => string): string[] {
   if (typeof value !== 'object' || value === null) return [`  ${path}: ${value}`];
-  const [[key = '', ...more] = []] = [Object.keys(value)];
+  const [key = '', ...more] = Object.keys(value);
+  if (key === '') return path ? [`  ${path}: ${JSON.stringify(value)}`] : [];
   if (more.length === 0 && (key === 'Ref' || key.startsWith('Fn::'))) return [`  ${path}: ${text(value)}`];
   return Object.entries(value).flatMap(([name, part]) => lines(part, path ? `${path}.${name}` : name, text));
 }

@@ -62,8 +62,12 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
     }
   });
 
-  test('a deployment makes the alarms after the tick, so that a first one rings none', () => {
-    for (const path of [...resources.keys()].filter((key) => key.startsWith('Ledger/Alarms/'))) {
+  test('a deployment makes each alarm that silence rings after the tick, so that a first one rings none', () => {
+    const ringing = [...resources].flatMap(([path, { Properties }]) =>
+      path.startsWith('Ledger/Alarms/') && Properties.TreatMissingData !== 'notBreaching' ? [path] : [],
+    );
+    expect(ringing).toContain('Ledger/Alarms/tick-not-running');
+    for (const path of ringing) {
       const waits = (resources.get(path)?.DependsOn ?? []).map((logicalId) => stages[stage].text({ Ref: logicalId }));
       expect(waits).toContain('Ledger/Minute/Tick');
     }

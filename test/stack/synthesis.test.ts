@@ -1,6 +1,9 @@
 // The stack synthesizes, alone and in another app, and refuses with a sentence what must not be deployed.
+import { spawnSync } from 'node:child_process';
+import { readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { Duration, Stack } from 'aws-cdk-lib';
 import { Template } from 'aws-cdk-lib/assertions';
 import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
@@ -8,6 +11,8 @@ import { describe, expect, test } from 'vitest';
 import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
 import { ReminderLedgerStack } from '../../lib/stack/reminder-ledger-stack.ts';
 import { flagSets, newApp, synthesized } from './synthesized.ts';
+
+const repository = fileURLToPath(new URL('../..', import.meta.url));
 
 describe.each(flagSets)('under %s', (_name, flags) => {
   test.each(['production', 'dev'] as const)('stage %s synthesizes without a cycle and without a warning', (stage) => {
@@ -42,6 +47,33 @@ test('the outputs are those that the command line reads, each described', () => 
     'SigningSecretArn',
   ]);
   for (const { Description } of Object.values(outputs)) expect(Description).toMatch(/\w+ \w+/);
+});
+
+describe('the app', () => {
+  const run = (context: Record<string, string>) => {
+    const { outdir } = newApp();
+    const env = { ...process.env, CDK_OUTDIR: outdir, CDK_CONTEXT_JSON: JSON.stringify(context) };
+    return { outdir, ...spawnSync(process.execPath, ['bin/app.ts'], { cwd: repository, encoding: 'utf8', env }) };
+  };
+
+  test('deploys production unless told otherwise, each stage as a stack of its own, within 30 s', () => {
+    for (const [context, stack] of [
+      [{}, 'ReminderLedger'],
+      [{ stage: 'dev' }, 'ReminderLedgerDev'],
+    ] as const) {
+      const begun = performance.now();
+      const { outdir, status, stderr } = run(context);
+      expect(status, stderr).toBe(0);
+      expect(readdirSync(outdir)).toContain(`${stack}.template.json`);
+      expect(performance.now() - begun).toBeLessThan(30_000);
+    }
+  });
+
+  test('names the stages that it knows when asked for another', () => {
+    const { status, stderr } = run({ stage: 'staging' });
+    expect(status).not.toBe(0);
+    expect(stderr).toContain('stage: got "staging"; use one of production, dev');
+  });
 });
 
 describe('synthesis fails', () => {
