@@ -10,7 +10,7 @@ import {
 } from '@aws-sdk/client-rds-data';
 import type { Settings } from '../core/settings.ts';
 import { ledgerError } from './data-api-errors.ts';
-import type { Parameters, Statement } from './statement.ts';
+import type { Parameters, Statement, StatementRunner } from './statement.ts';
 
 export interface DataApiOptions {
   /** ARN of the Aurora cluster. */
@@ -40,7 +40,7 @@ export interface DataApiOptions {
 export type Column = string | null;
 
 /** A connection-less client of one database. Every error it throws is a `LedgerError`. */
-export class DataApi {
+export class DataApi implements StatementRunner {
   readonly #client: RDSDataClient;
   readonly #options: DataApiOptions;
   readonly #tries: number;
@@ -56,19 +56,14 @@ export class DataApi {
     });
   }
 
-  /**
-   * Runs a statement and reads its rows.
-   * @param onTry called before each try, for whoever measures from the one that answered
-   * @throws {LedgerError} when no try succeeded; its `ran` says whether the command may have had its effect
-   */
   async run<Input, Row>(
     statement: Statement<Input, Row>,
     input: Input,
-    onTry: () => void = () => undefined,
+    onTry: (monotonicMs: number) => void = () => undefined,
   ): Promise<Row[]> {
     const parameters = statement.parameters(input, this.#options.settings);
     const rows = await this.#again(statement.name, this.#tries, () => {
-      onTry();
+      onTry(performance.now());
       return this.#send(statement.text, parameters);
     });
     return rows.map(([answer, payload]) => {

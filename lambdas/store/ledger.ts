@@ -13,9 +13,8 @@ import type {
   ScheduleAnswer,
   SettleAnswer,
 } from '../core/ports.ts';
-import type { DataApi } from './data-api.ts';
 import { type ClaimRow, claimAnswer, facts, instant } from './rows.ts';
-import type { Statement } from './statement.ts';
+import type { Statement, StatementRunner } from './statement.ts';
 import { announce } from './statements/announce.ts';
 import { cancel } from './statements/cancel.ts';
 import { claim } from './statements/claim.ts';
@@ -43,9 +42,9 @@ type Command<Verb extends keyof Ledger> = Parameters<Ledger[Verb]>[0];
 
 /** Implements the port `Ledger`. Each method is one statement, or one a chunk; each may be run twice with its token. */
 export class PostgresLedger implements Ledger {
-  readonly #database: DataApi;
+  readonly #database: StatementRunner;
 
-  constructor(database: DataApi) {
+  constructor(database: StatementRunner) {
     this.#database = database;
   }
 
@@ -191,8 +190,8 @@ export class PostgresLedger implements Ledger {
   async #claimed<Input>(statement: Statement<Input, ClaimRow>, input: Input): Promise<ClaimAnswer> {
     let askedAt = 0;
     const ask = () =>
-      this.#database.run(statement, input, () => {
-        askedAt = performance.now();
+      this.#database.run(statement, input, (monotonicMs) => {
+        askedAt = monotonicMs;
       });
     const rows = await ask().catch((error: unknown) => {
       if (error instanceof LedgerError && error.sqlState === '23505') return ask();

@@ -17,3 +17,17 @@ export interface Statement<Input, Row> {
   /** Never there: carries the row's type. */
   readonly row?: Row;
 }
+
+/** What runs statements: the Data API, or whatever stands in its place. */
+export interface StatementRunner {
+  /**
+   * Runs a statement and reads its rows.
+   * @param onTry called before each try with the monotonic time (ms), for whoever measures from the one that answered
+   * @throws {LedgerError} when no try succeeded; its `ran` says whether the command may have had its effect
+   */
+  run<Input, Row>(
+    statement: Statement<Input, Row>,
+    input: Input,
+    onTry?: (monotonicMs: number) => void,
+  ): Promise<Row[]>;
+}
