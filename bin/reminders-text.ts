@@ -2,6 +2,7 @@
 import type { CommandAnswer } from '../lambdas/schedule/contract.ts';
 import type { StateCountRow } from '../lambdas/store/statements/count-states.ts';
 import type { DestinationRow } from '../lambdas/store/statements/list-destinations.ts';
+import type { ExclusionRow } from '../lambdas/store/statements/list-exclusions.ts';
 import type { EvidenceRow } from '../lambdas/store/statements/show-evidence.ts';
 
 type Reminder = Extract<EvidenceRow, { answer: 'reminder' }>;
@@ -50,6 +51,15 @@ export function statesTable(states: readonly StateCountRow[]): string {
   );
 }
 
+/** What claims pass over. */
+export function exclusionsTable(exclusions: readonly ExclusionRow[]): string {
+  if (exclusions.length === 0) return 'no reminder is set aside';
+  return table(
+    ['reminder', 'set aside for', 'because'],
+    exclusions.map((row) => [row.delivery_id, ago(row.excluded_at), row.reason]),
+  );
+}
+
 /** The registry. */
 export function destinationsTable(destinations: readonly DestinationRow[]): string {
   if (destinations.length === 0) return 'no destinations yet; add one with `reminders destination add`';
@@ -70,7 +80,11 @@ export function evidenceText(evidence: readonly EvidenceRow[]): string {
     `due ${iso(reminder.due_at)}  version ${reminder.version}  attempts ${reminder.attempts}, failures ${reminder.failures}`,
   ];
   const story = evidence.map((row) => `${iso(row.at)}  ${happened(row)}`);
-  return [...head, '', ...story, '', `next: ${nextStep(reminder)}`].join('\n');
+  const excluded = evidence.some((row) => row.answer === 'exclusion' && row.readmitted_at === null);
+  const next = excluded
+    ? 'claims pass over it until a person mends what its update fails for and readmits it'
+    : nextStep(reminder);
+  return [...head, '', ...story, '', `next: ${next}`].join('\n');
 }
 
 function happened(row: EvidenceRow): string {
@@ -81,6 +95,10 @@ function happened(row: EvidenceRow): string {
       return `queue accepted message ${row.message_id}, visible from ${new Date(row.visible_from).toISOString()}`;
     case 'attempt':
       return `attempt ${row.attempt_no} opened by request ${row.request_id}, log stream ${row.log_stream}`;
+    case 'exclusion': {
+      const since = row.readmitted_at === null ? '' : `; readmitted ${new Date(row.readmitted_at).toISOString()}`;
+      return `set aside, because updating it fails: ${row.reason}${since}`;
+    }
     case 'outcome': {
       const detail = [row.status, row.error_class, row.phase && `in phase ${row.phase}`].filter(Boolean).join(', ');
       const moved = row.moved_to === null ? 'moved nothing' : `moved it to ${row.moved_to}`;

@@ -1,15 +1,18 @@
-// The command line of product developers and operators: `reminders schedule|cancel|reschedule|show|status|destination`.
+// The command line of product developers and operators: `reminders schedule|cancel|reschedule|show|status|exclusions|readmit|destination`.
 import { readFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
 import { Command, CommanderError, Option } from 'commander';
 import { v7 as uuid } from 'uuid';
 import type { CommandAnswer } from '../lambdas/schedule/contract.ts';
 import { addDestination, type DestinationContract } from '../lambdas/store/statements/add-destination.ts';
 import { countStates } from '../lambdas/store/statements/count-states.ts';
 import { type DestinationRow, listDestinations } from '../lambdas/store/statements/list-destinations.ts';
+import { listExclusions } from '../lambdas/store/statements/list-exclusions.ts';
+import { readmit } from '../lambdas/store/statements/readmit.ts';
 import { showEvidence } from '../lambdas/store/statements/show-evidence.ts';
 import { AddressBlockedError, checkWebhookUrl, WebhookUrlError } from '../lambdas/webhook/address-wall.ts';
 import { LedgerTarget, type TargetOptions, UsageError } from './ledger-target.ts';
-import { answerText, destinationsTable, evidenceText, statesTable } from './reminders-text.ts';
+import { answerText, destinationsTable, evidenceText, exclusionsTable, statesTable } from './reminders-text.ts';
 
 /** 0: done. 1: the ledger answered, and not with what was asked for. 2: the command was not understood. 3: it failed. */
 const exitCodes = { done: 0, refused: 1, usage: 2, failed: 3 } as const;
@@ -186,6 +189,45 @@ program
     const { observer } = await LedgerTarget.find(options);
     const states = await observer.run(countStates, {});
     print(options, states, statesTable(states));
+  });
+
+program
+  .command('exclusions')
+  .description('the reminders that claims pass over because updating them fails, the oldest 500')
+  .action(async (_, command: Command) => {
+    const options: Common = command.optsWithGlobals();
+    const { observer } = await LedgerTarget.find(options);
+    const exclusions = await observer.run(listExclusions, { limit: 500 });
+    print(options, exclusions, exclusionsTable(exclusions));
+  });
+
+program
+  .command('readmit')
+  .description('let claims try a reminder again that was set aside')
+  .argument('<id>', 'its delivery id')
+  .requiredOption('--reason <text>', 'why its update will not fail any more')
+  .option('--ticket <id>', 'where the work on it is recorded')
+  .action(async (id: string, _, command: Command) => {
+    const options: Common & { reason: string; ticket?: string } = command.optsWithGlobals();
+    const { deliveryId } = nameOf(id, {}) as { deliveryId: string };
+    if (options.reason.trim() === '') throw new UsageError('--reason: got nothing; say why its update will not fail');
+    const { operator } = await LedgerTarget.find(options);
+    const [row] = await operator.run(readmit, {
+      token: uuid(),
+      deliveryId,
+      actor: `${userInfo().username} by the command line`,
+      reason: options.reason,
+      ticket: options.ticket ?? null,
+    });
+    const done = row?.answer === 'readmitted';
+    print(
+      options,
+      { ...row, deliveryId },
+      done
+        ? `readmitted: the next claim tries ${deliveryId} again`
+        : `not excluded: claims do not pass over ${deliveryId}`,
+    );
+    if (!done) process.exitCode = exitCodes.refused;
   });
 
 const destination = program.command('destination').description('where reminders may go');

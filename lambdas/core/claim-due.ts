@@ -1,10 +1,14 @@
-// One tick: gives parked rows back, drains what is due in batches, and announces what came to an end.
-import { type DispatchTools, dispatch } from './dispatch.ts';
-import type { Announcements, Ledger, Log, Meter, Worker } from './ports.ts';
+// One tick: gives parked rows back, drains what is due in batches around rows that fail, and announces what came to an end.
+import { type DispatchAnswer, type DispatchTools, dispatch } from './dispatch.ts';
+import { LedgerError } from './errors.ts';
+import type { Announcements, ClaimAnswer, CommandToken, Ledger, Log, Meter, Worker } from './ports.ts';
 import type { Settings } from './settings.ts';
 
 /** How many events one round of the outbox takes. */
 const announceBatchSize = 100;
+
+/** How many rows one search sets aside at most: where more fail, something else is wrong than a row. */
+const excludedAtOnce = 10;
 
 export interface ClaimTools extends DispatchTools {
   readonly ledger: Ledger;
@@ -22,23 +26,32 @@ export interface TickAnswer {
   expired: number;
   parked: number;
   unparked: number;
+  excluded: number;
   announced: number;
   /** Why the drain ended. */
   stopped: 'drained' | 'budget' | 'queue_refused';
+}
+
+/** The run that a tick is. */
+interface TickRun {
+  readonly worker: Worker;
+  readonly log: Log;
+  readonly meter: Meter;
 }
 
 /**
  * Runs one tick within the claim's budget. Killed at any point it leaves nothing that the next tick does not find.
  * @throws {LedgerError} when the ledger did not answer; the next tick is the retry
  */
-export async function claimDue(
-  tools: ClaimTools,
-  { worker, log, meter }: { worker: Worker; log: Log; meter: Meter },
-): Promise<TickAnswer> {
-  const { ledger, clock, settings, newToken } = tools;
-  const begun = clock.monotonic();
-  const inBudget = () => clock.monotonic() - begun < settings.claimBudgetSeconds * 1000;
-  const tick: TickAnswer = {
+export async function claimDue(tools: ClaimTools, run: TickRun): Promise<TickAnswer> {
+  return new Tick(tools, run).run();
+}
+
+class Tick {
+  readonly #tools: ClaimTools;
+  readonly #run: TickRun;
+  readonly #begun: number;
+  readonly #answer: TickAnswer = {
     batches: 0,
     claimed: 0,
     enqueued: 0,
@@ -46,43 +59,124 @@ export async function claimDue(
     recovered: 0,
     expired: 0,
     parked: 0,
-    unparked: await unparked(tools, log),
+    unparked: 0,
+    excluded: 0,
     announced: 0,
     stopped: 'budget',
   };
-  let lowWater: string | null = null;
-  while (inBudget()) {
-    const token = newToken();
-    const batch = await ledger.claim({ token, worker, limit: settings.claimBatchSize, lowWater });
-    const handed = await dispatch(tools, token, batch);
+
+  constructor(tools: ClaimTools, run: TickRun) {
+    this.#tools = tools;
+    this.#run = run;
+    this.#begun = tools.clock.monotonic();
+  }
+
+  async run(): Promise<TickAnswer> {
+    const { meter } = this.#run;
+    this.#answer.unparked = await unparked(this.#tools, this.#run.log);
+    await this.#drain();
+    while (this.#inBudget()) {
+      const announced = await announce(this.#tools);
+      this.#answer.announced += announced;
+      if (announced < announceBatchSize) break;
+    }
+    for (const [name, value] of Object.entries(this.#answer)) if (typeof value === 'number') meter.count(name, value);
+    meter.milliseconds('claim', this.#tools.clock.monotonic() - this.#begun);
+    return this.#answer;
+  }
+
+  #inBudget(): boolean {
+    return this.#tools.clock.monotonic() - this.#begun < this.#tools.settings.claimBudgetSeconds * 1000;
+  }
+
+  async #drain(): Promise<void> {
+    const limit = this.#tools.settings.claimBatchSize;
+    let lowWater: string | null = null;
+    while (this.#inBudget() && this.#answer.stopped === 'budget') {
+      try {
+        const { taken, highWater } = await this.#claim({ limit, lowWater });
+        if (taken < limit && this.#answer.stopped === 'budget') this.#answer.stopped = 'drained';
+        lowWater = highWater;
+      } catch (error) {
+        await this.#claimAround(error);
+      }
+    }
+  }
+
+  /** Claims one batch and hands it over. Answers how many rows it took, and where the next one may begin to look. */
+  async #claim(
+    what: { limit: number; lowWater: string | null; only?: readonly string[] },
+    token = this.#tools.newToken(),
+  ): Promise<{ taken: number; highWater: string | null }> {
+    const { log, worker } = this.#run;
+    const batch = await this.#tools.ledger.claim({ token, worker, ...what });
+    const handed = await this.#dispatch(token, batch);
     const taken = batch.claimed.length + batch.recovered.length + batch.expired.length + batch.parked.length;
     if (taken > 0) log.info('claim', { token, claimed: batch.claimed.length, ...handed });
-    tick.batches += 1;
-    tick.claimed += batch.claimed.length;
-    tick.recovered += batch.recovered.length;
-    tick.expired += batch.expired.length;
-    tick.parked += batch.parked.length;
-    tick.enqueued += handed.enqueued;
-    tick.released += handed.released;
     for (const deliveryId of batch.recovered) log.warn('recover', { deliveryId, token });
-    if (handed.queueRefused) {
-      tick.stopped = 'queue_refused';
-      break;
-    }
-    if (taken < settings.claimBatchSize) {
-      tick.stopped = 'drained';
-      break;
-    }
-    lowWater = batch.highWater;
+    this.#answer.batches += 1;
+    this.#answer.claimed += batch.claimed.length;
+    this.#answer.recovered += batch.recovered.length;
+    this.#answer.expired += batch.expired.length;
+    this.#answer.parked += batch.parked.length;
+    this.#answer.enqueued += handed.enqueued;
+    this.#answer.released += handed.released;
+    if (handed.queueRefused) this.#answer.stopped = 'queue_refused';
+    return { taken, highWater: batch.highWater };
   }
-  while (inBudget()) {
-    const announced = await announce(tools);
-    tick.announced += announced;
-    if (announced < announceBatchSize) break;
+
+  /** A row that cannot be marked keeps its neighbours unmarked, and no more: their invitations do their work without it. */
+  async #dispatch(token: CommandToken, batch: ClaimAnswer): Promise<DispatchAnswer> {
+    try {
+      return await dispatch(this.#tools, token, batch);
+    } catch (error) {
+      if (!(error instanceof LedgerError && error.concernsRows)) throw error;
+      this.#run.log.error('dispatch_failed', { token, error });
+      this.#run.meter.count('dispatch_failed');
+      return { enqueued: 0, released: 0, queueRefused: false };
+    }
   }
-  for (const [name, value] of Object.entries(tick)) if (typeof value === 'number') meter.count(name, value);
-  meter.milliseconds('claim', clock.monotonic() - begun);
-  return tick;
+
+  /**
+   * Goes around rows whose update fails: what is due is claimed in halves, and a row that fails alone is set aside.
+   * Only where another row of the same lot went through: what fails for all of them is no fault of theirs.
+   */
+  async #claimAround(failure: unknown): Promise<void> {
+    if (!isRefusal(failure)) throw failure;
+    const { ledger, settings } = this.#tools;
+    const refused: { deliveryId: string; token: CommandToken; error: LedgerError }[] = [];
+    let taken = 0;
+    const claimPart = async (ids: readonly string[]): Promise<void> => {
+      const token = this.#tools.newToken();
+      try {
+        taken += (await this.#claim({ limit: ids.length, lowWater: null, only: ids }, token)).taken;
+      } catch (error) {
+        if (!isRefusal(error)) throw error;
+        const [deliveryId] = ids;
+        if (deliveryId !== undefined && ids.length === 1) refused.push({ deliveryId, token, error });
+        else await claimHalves(ids);
+      }
+    };
+    const claimHalves = async (ids: readonly string[]): Promise<void> => {
+      const middle = Math.ceil(ids.length / 2);
+      for (const half of [ids.slice(0, middle), ids.slice(middle)]) {
+        if (half.length > 0 && refused.length < excludedAtOnce && this.#inBudget()) await claimPart(half);
+      }
+    };
+    await claimHalves(await ledger.listDue({ limit: settings.claimBatchSize }));
+    if (taken === 0) throw failure;
+    for (const { deliveryId, token, error } of refused) {
+      const { sqlState, message } = error;
+      await ledger.exclude({ deliveryId, token, sqlState: sqlState ?? '', reason: message });
+      this.#answer.excluded += 1;
+      this.#run.log.error('exclude', { deliveryId, token, sqlState, error });
+    }
+  }
+}
+
+/** Whether the database refused a row, for good: another try of the same claim would fail alike. */
+function isRefusal(error: unknown): error is LedgerError {
+  return error instanceof LedgerError && error.concernsRows && error.retry === 'never';
 }
 
 /** The drain is the main job: it goes on when this one fails, and the next tick tries again. */

@@ -16,7 +16,7 @@ export const databaseRoles: Readonly<Record<DatabaseRole, string>> = {
   ledger_schedule: 'takes the commands of products',
   ledger_claim: 'advances the calendar each minute',
   ledger_webhook_sender: 'opens and settles attempts',
-  ledger_operator: 'registers destinations and reads everything, for people',
+  ledger_operator: 'registers destinations, readmits rows and reads everything, for people',
   ledger_observer: 'reads everything and changes nothing',
 };
 

@@ -41,4 +41,11 @@ export class LedgerError extends Error {
     this.retry = facts.retry;
     this.sqlState = facts.sqlState ?? null;
   }
+
+  /** Whether PostgreSQL ran the statement and a row, or a lock on one, was in its way: without that row it may go through. */
+  get concernsRows(): boolean {
+    return (
+      this.sqlState !== null && this.ran === 'no' && this.fault !== 'unavailable' && this.fault !== 'misconfigured'
+    );
+  }
 }

@@ -128,7 +128,9 @@ export type OpenRefusal =
   | 'finished'
   | 'expired'
   | 'paused'
-  | 'token_used';
+  | 'token_used'
+  /** Its last sender never reported: ask for it alone. */
+  | 'alone';
 
 export type OpenAnswer =
   | Opened
@@ -208,7 +210,18 @@ export interface Ledger {
     reminders: readonly Reschedule[];
   }): Promise<RescheduleAnswer[]>;
   get(query: { producer: string; reminders: readonly ReminderName[] }): Promise<(ReminderView | null)[]>;
-  claim(command: { token: CommandToken; worker: Worker; limit: number; lowWater: string | null }): Promise<ClaimAnswer>;
+  /** Claims what is due, at most `limit` rows; with `only`, none but these. */
+  claim(command: {
+    token: CommandToken;
+    worker: Worker;
+    limit: number;
+    lowWater: string | null;
+    only?: readonly string[];
+  }): Promise<ClaimAnswer>;
+  /** The ids that the next claim would look at. Takes nothing. */
+  listDue(query: { limit: number }): Promise<string[]>;
+  /** Sets a row aside that cannot be claimed even alone, by the token of the claim that failed. */
+  exclude(command: { token: CommandToken; deliveryId: string; sqlState: string; reason: string }): Promise<void>;
   claimById(command: { token: CommandToken; worker: Worker; deliveryIds: readonly string[] }): Promise<ClaimAnswer>;
   /** Marks what the queue accepted for the claim `claimToken`. Answers how many rows became `queued`; every receipt is kept. */
   enqueue(command: { claimToken: CommandToken; receipts: readonly Receipt[] }): Promise<number>;
@@ -216,7 +229,16 @@ export interface Ledger {
   release(command: { token: CommandToken; claimToken: CommandToken; deliveryIds: readonly string[] }): Promise<number>;
   /** Answers how many parked rows of active destinations went back to the calendar. */
   unpark(command: { token: CommandToken; limit: number }): Promise<number>;
-  open(command: { token: CommandToken; worker: Worker; deliveryIds: readonly string[] }): Promise<OpenAnswer[]>;
+  /**
+   * Opens attempts. A row whose last sender never reported is opened only `alone`.
+   * `alone` @default whether one id is asked for
+   */
+  open(command: {
+    token: CommandToken;
+    worker: Worker;
+    deliveryIds: readonly string[];
+    alone?: boolean;
+  }): Promise<OpenAnswer[]>;
   settle(command: { token: CommandToken; outcomes: readonly Outcome[] }): Promise<SettleAnswer[]>;
   unannounced(query: { limit: number }): Promise<LifecycleEvent[]>;
   announce(command: { eventNos: readonly string[] }): Promise<void>;

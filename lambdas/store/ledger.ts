@@ -20,7 +20,9 @@ import { cancel } from './statements/cancel.ts';
 import { claim } from './statements/claim.ts';
 import { claimById } from './statements/claim-by-id.ts';
 import { enqueue } from './statements/enqueue.ts';
+import { exclude } from './statements/exclude.ts';
 import { type GetRow, get } from './statements/get.ts';
+import { listDue } from './statements/list-due.ts';
 import { open } from './statements/open.ts';
 import { release } from './statements/release.ts';
 import { type RescheduleRow, reschedule } from './statements/reschedule.ts';
@@ -109,6 +111,15 @@ export class PostgresLedger implements Ledger {
 
   async claimById(command: Command<'claimById'>): Promise<ClaimAnswer> {
     return this.#claimed(claimById, command);
+  }
+
+  async listDue(query: Command<'listDue'>): Promise<string[]> {
+    const rows = await this.#database.run(listDue, query);
+    return rows.map((row) => row.delivery_id);
+  }
+
+  async exclude(command: Command<'exclude'>): Promise<void> {
+    await this.#database.run(exclude, command);
   }
 
   async enqueue({ claimToken, receipts }: Command<'enqueue'>): Promise<number> {

@@ -37,13 +37,13 @@ export async function empty(ledger: Sql, tables: readonly string[]): Promise<voi
 const someId = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 
 /**
- * A value to compare with that of another run of the same commands: instants, time left and numbers of the outbox are
+ * A value to compare with that of another run of the same commands: instants, time left and running numbers are
  * put aside; ids, of version 7 and so in the order of their making, are replaced by their place in it.
  */
 export function comparable<Value>(value: Value): Value {
   const text = JSON.stringify(value)
     .replaceAll(/"\d{4}-\d\d-\d\d[T ][\d:.]+(?:Z|\+00(?::00)?)"/g, '"time"')
-    .replaceAll(/"(event_no|eventNo|dueInMs|notBefore|askedAt)":"?-?[\d.]+"?/g, '"$1":0');
+    .replaceAll(/"(event_no|exclusion_no|eventNo|dueInMs|notBefore|askedAt)":"?-?[\d.]+"?/g, '"$1":0');
   const ids = [...new Set(text.match(someId))].sort();
   return JSON.parse(text.replaceAll(someId, (id) => `id-${ids.indexOf(id)}`));
 }

@@ -28,6 +28,7 @@ type Arrange = () => Promise<(ledger: Ledger) => Promise<unknown>>;
 const commands: { readonly [Verb in keyof Ledger]: Arrange | 'reads' } = {
   get: 'reads',
   unannounced: 'reads',
+  listDue: 'reads',
   async schedule() {
     await ledger.destination('to');
     // Fixed instants: their fingerprints are compared with another run's.
@@ -56,6 +57,11 @@ const commands: { readonly [Verb in keyof Ledger]: Arrange | 'reads' } = {
     for (const wakeIn of [-20, -10, -5]) await arrange(ledger, 'scheduled', { wakeIn });
     const token = uuid();
     return (to) => to.claim({ token, worker, limit: 4, lowWater: null });
+  },
+  async exclude() {
+    const { deliveryId } = await arrange(ledger, 'scheduled');
+    const token = uuid();
+    return (to) => to.exclude({ token, deliveryId, sqlState: 'XX001', reason: 'example' });
   },
   async claimById() {
     const rows = [await arrange(ledger, 'scheduled'), await arrange(ledger, 'queued')];

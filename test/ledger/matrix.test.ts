@@ -28,6 +28,10 @@ const otherStatements: Readonly<Record<string, { writes: boolean; why: string }>
   get: { writes: false, why: 'reads reminders for a product' },
   'show-evidence': { writes: false, why: 'reads one reminder for an operator' },
   'count-states': { writes: false, why: 'reads counts' },
+  exclude: { writes: true, why: 'sets a row aside, and touches nothing of it' },
+  readmit: { writes: true, why: 'ends an exclusion, and touches nothing of the row' },
+  'list-due': { writes: false, why: 'reads what a claim would look at' },
+  'list-exclusions': { writes: false, why: 'reads what is set aside' },
   'list-destinations': { writes: false, why: 'reads the registry' },
 };
 

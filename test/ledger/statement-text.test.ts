@@ -43,6 +43,10 @@ const inputs: Readonly<Record<string, unknown>> = {
   'count-states': {},
   'show-evidence': { key: 'k' },
   'add-destination': { destinationId: uuid(), name: 'n', url: 'u', owner: 'o', contract: 'none', deadlineMs: null },
+  'list-due': { limit: 1 },
+  exclude: { token, deliveryId: token, sqlState: 'XX001', reason: 'r' },
+  readmit: { token, deliveryId: token, actor: 'a', reason: 'r', ticket: null },
+  'list-exclusions': { limit: 1 },
   'list-destinations': { after: '', limit: 1 },
 };
 

@@ -8,7 +8,10 @@ import type { Statement } from '../statement.ts';
  * is sent while its first run is under way waits for it; its plain INSERT of the token then fails with 23505, which
  * undoes whatever else it took, and it asks again.
  */
-export const claim: Statement<{ token: string; worker: Worker; limit: number; lowWater: string | null }, ClaimRow> = {
+export const claim: Statement<
+  { token: string; worker: Worker; limit: number; lowWater: string | null; only?: readonly string[] },
+  ClaimRow
+> = {
   name: 'claim',
   text: `
 WITH turn AS MATERIALIZED (
@@ -24,6 +27,9 @@ WITH turn AS MATERIALIZED (
     -- Within one drain only: skips the dead index entries of rows already taken, which a pinned snapshot keeps.
     AND r.wake_at >= CAST(:low_water AS timestamptz)
     AND EXISTS (SELECT FROM turn) AND NOT EXISTS (SELECT FROM repeated)
+    AND (CAST(:only AS jsonb) IS NULL OR r.delivery_id = ANY (ARRAY(
+      SELECT CAST(x AS uuid) FROM jsonb_array_elements_text(CAST(:only AS jsonb)) AS x)))
+    AND r.delivery_id <> ALL (ARRAY(SELECT x.delivery_id FROM claim_exclusion x WHERE x.readmitted_at IS NULL))
     -- A pause stops dispatch, not the closing of what was begun or has expired.
     AND (NOT COALESCE((SELECT g.paused FROM dispatch_gate g), true) OR r.state = 'delivering' OR r.expires_at <= now())
   ORDER BY r.wake_at
@@ -143,9 +149,10 @@ FROM (
   SELECT 4, id, json_build_object('answer', 'parked', 'delivery_id', id) FROM answered a, unnest(a.parked) AS id
 ) AS line
 ORDER BY line.place, line.delivery_id`,
-  parameters: ({ token, worker, limit, lowWater }, settings) => ({
+  parameters: ({ token, worker, limit, lowWater, only }, settings) => ({
     token,
     limit,
+    only: only === undefined ? null : JSON.stringify(only),
     low_water: lowWater ?? '-infinity',
     request_id: worker.requestId,
     log_stream: worker.logStream,

@@ -58,6 +58,13 @@ export type EvidenceRow =
       readonly error_class: string | null;
       readonly latency_ms: number | null;
       readonly moved_to: string | null;
+    }
+  | {
+      readonly answer: 'exclusion';
+      readonly at: string;
+      readonly sql_state: string;
+      readonly reason: string;
+      readonly readmitted_at: string | null;
     };
 
 /** For operators: not bound to a producer. No row: no such reminder. */
@@ -96,6 +103,11 @@ FROM (
     'outcome', o.outcome, 'phase', o.phase, 'status', o.status, 'error_class', o.error_class,
     'latency_ms', o.latency_ms, 'moved_to', o.moved_to)
   FROM attempt_outcome o JOIN found f ON f.delivery_id = o.delivery_id
+  UNION ALL
+  SELECT x.excluded_at, 4, json_build_object(
+    'answer', 'exclusion', 'at', x.excluded_at, 'sql_state', x.sql_state, 'reason', x.reason,
+    'readmitted_at', x.readmitted_at)
+  FROM claim_exclusion x JOIN found f ON f.delivery_id = x.delivery_id
 ) AS line
 ORDER BY line.at, line.place`,
   parameters: (name) => ({
