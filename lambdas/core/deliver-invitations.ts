@@ -1,4 +1,4 @@
-// One batch of invitations: waits until they are due, opens attempts, sends, settles as answers come.
+// One batch of invitations: waits until they are due, opens attempts, sends, settles as answers come, and last what must be alone.
 import { LedgerError } from './errors.ts';
 import type {
   AttemptResult,
@@ -7,6 +7,7 @@ import type {
   Ledger,
   Log,
   Meter,
+  OpenAnswer,
   Opened,
   Outcome,
   Webhook,
@@ -64,6 +65,8 @@ class Delivery {
   readonly #failed = new Set<string>();
   readonly #answered: Outcome[] = [];
   #settling: Promise<void> | null = null;
+  /** Ids that must be opened alone. */
+  readonly #alone: string[] = [];
   #waitLeftMs: number;
 
   constructor(tools: SenderTools, run: SenderRun, session: WebhookSession) {
@@ -78,20 +81,37 @@ class Delivery {
     const now = this.#tools.clock.wall();
     await this.#wait(Math.max(0, ...invited.map(({ notBefore }) => notBefore - now)));
     await this.#attempt(ids);
-    await this.#settling;
-    if (this.#answered.length > 0) await this.#settleAnswered();
+    await this.#settled();
+    // Last, and one after the other, each settled before the next: what kills this process takes nothing with it.
+    for (const id of this.#alone) {
+      // What finds no time now is invited again at its wake_at.
+      if (this.#run.remainingMs() < this.#reserveMs()) break;
+      await this.#attemptApart([id], true);
+      await this.#settled();
+    }
     return this.#failed;
   }
 
-  /** Opens the ids and sends what was opened. What is due in a moment by the database's clock is tried once more. */
-  async #attempt(ids: readonly string[]): Promise<void> {
+  /**
+   * Opens the ids and sends what was opened. What is due in a moment by the database's clock is tried once more.
+   * @param alone whether a row may be opened that must not be opened beside others
+   */
+  async #attempt(ids: readonly string[], alone = ids.length === 1): Promise<void> {
     const { ledger, newToken, clock } = this.#tools;
     const token = newToken();
     const since = { monotonic: clock.monotonic(), wall: clock.wall() };
-    const { webhookDeadlineMs, leaseMarginMs } = this.#tools.settings;
-    const answers = await this.#whileTime(webhookDeadlineMs + leaseMarginMs + this.#commandMs(), () =>
-      ledger.open({ token, worker: this.#run.worker, deliveryIds: ids }),
-    );
+    let answers: OpenAnswer[];
+    try {
+      answers = await this.#whileTime(
+        this.#reserveMs(),
+        () => ledger.open({ token, worker: this.#run.worker, deliveryIds: ids, alone }),
+        // Beside others a row in trouble is not waited for.
+        (error) => ids.length === 1 || !error.concernsRows,
+      );
+    } catch (error) {
+      if (ids.length === 1 || !(error instanceof LedgerError && error.concernsRows)) throw error;
+      return this.#attemptEach(ids);
+    }
     const opened = answers.filter((answer) => answer.answer === 'opened');
     const early: string[] = [];
     let earlyByMs = 0;
@@ -99,24 +119,34 @@ class Delivery {
       if (answer.answer === 'opened') continue;
       this.#run.log.info('open', { deliveryId: answer.deliveryId, answer: answer.answer, state: answer.state });
       if (answer.answer === 'not_found') this.#failed.add(answer.deliveryId);
+      if (answer.answer === 'alone') this.#alone.push(answer.deliveryId);
       if (answer.answer !== 'not_due' || answer.dueInMs === null || answer.dueInMs > this.#waitLeftMs) continue;
       early.push(answer.deliveryId);
       earlyByMs = Math.max(earlyByMs, answer.dueInMs);
     }
     await Promise.all([
       ...opened.map((attempt) => this.#send(attempt, token, since)),
-      early.length > 0 && this.#timeForAnotherOpen(earlyByMs) ? this.#attemptAgain(early, earlyByMs) : undefined,
+      early.length > 0 && this.#timeForAnotherOpen(earlyByMs)
+        ? this.#wait(earlyByMs).then(() => this.#attemptApart(early, alone))
+        : undefined,
     ]);
   }
 
-  /** Its failure must not abandon the sends that are under way: the ids go back to the queue. */
-  async #attemptAgain(ids: readonly string[], waitMs: number): Promise<void> {
+  /** Each by itself, side by side, so that a row in trouble keeps no neighbour. @throws what the first met, when no id could be opened */
+  async #attemptEach(ids: readonly string[]): Promise<void> {
+    const errors = await Promise.all(ids.map((id) => this.#attemptApart([id], false)));
+    if (errors.every((error) => error !== null)) throw errors[0];
+  }
+
+  /** An attempt whose failure abandons no send that is under way: its ids stay in the queue. Answers what it met. */
+  async #attemptApart(ids: readonly string[], alone: boolean): Promise<unknown> {
     try {
-      await this.#wait(waitMs);
-      await this.#attempt(ids);
+      await this.#attempt(ids, alone);
+      return null;
     } catch (error) {
       this.#run.log.error('open_failed', { ids, error });
       for (const id of ids) this.#failed.add(id);
+      return error;
     }
   }
 
@@ -152,6 +182,12 @@ class Delivery {
     });
   }
 
+  /** Ends when every answer so far is settled. */
+  async #settled(): Promise<void> {
+    await this.#settling;
+    if (this.#answered.length > 0) await this.#settleAnswered();
+  }
+
   /** Settles in small groups, so that one slow receiver keeps no other's answer. */
   async #settleAnswered(): Promise<void> {
     while (this.#answered.length > 0) {
@@ -176,12 +212,16 @@ class Delivery {
   }
 
   /** Runs a command again, with its token, while `reserveMs` and its own longest time are left. */
-  async #whileTime<Answer>(reserveMs: number, command: () => Promise<Answer>): Promise<Answer> {
+  async #whileTime<Answer>(
+    reserveMs: number,
+    command: () => Promise<Answer>,
+    worthwhile: (error: LedgerError) => boolean = () => true,
+  ): Promise<Answer> {
     for (;;) {
       try {
         return await command();
       } catch (error) {
-        const again = error instanceof LedgerError && error.retry !== 'never';
+        const again = error instanceof LedgerError && error.retry !== 'never' && worthwhile(error);
         if (!again || this.#run.remainingMs() < reserveMs + this.#commandMs()) throw error;
         await this.#tools.clock.sleep(gatherMs * 5);
       }
@@ -207,9 +247,14 @@ class Delivery {
     return this.#tools.settings.dataApiTries * this.#tools.settings.dataApiTimeoutMs;
   }
 
-  #timeForAnotherOpen(waitMs: number): boolean {
+  /** What must be left after an open: for the send and its settle. */
+  #reserveMs(): number {
     const { webhookDeadlineMs, leaseMarginMs } = this.#tools.settings;
-    return this.#run.remainingMs() > waitMs + 2 * this.#commandMs() + webhookDeadlineMs + leaseMarginMs;
+    return webhookDeadlineMs + leaseMarginMs + this.#commandMs();
+  }
+
+  #timeForAnotherOpen(waitMs: number): boolean {
+    return this.#run.remainingMs() > waitMs + this.#commandMs() + this.#reserveMs();
   }
 }
 

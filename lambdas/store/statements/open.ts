@@ -25,7 +25,10 @@ export type OpenRow =
  * Decides by the database's clock whether a reminder may be sent now. A token opens once: run again it answers for the
  * rows it holds and opens nothing new, also after one of them was recovered.
  */
-export const open: Statement<{ token: string; worker: Worker; deliveryIds: readonly string[] }, OpenRow> = {
+export const open: Statement<
+  { token: string; worker: Worker; deliveryIds: readonly string[]; alone?: boolean },
+  OpenRow
+> = {
   name: 'open',
   text: `
 WITH asked AS MATERIALIZED (
@@ -34,7 +37,11 @@ WITH asked AS MATERIALIZED (
 ), locked AS MATERIALIZED (
   SELECT r.delivery_id, r.state, r.version, r.idempotency_key, r.payload, r.attempt_no, r.lease_owner, r.next_attempt_at,
          r.expires_at, d.name AS destination, d.url, d.deadline_ms,
-         d.state = 'active' AND NOT COALESCE((SELECT g.paused FROM dispatch_gate g), true) AS dispatch_on
+         d.state = 'active' AND NOT COALESCE((SELECT g.paused FROM dispatch_gate g), true) AS dispatch_on,
+         -- Its last sender never reported: if it was this row that killed it, it must take no other attempt with it.
+         r.attempt_no > 0 AND EXISTS (
+           SELECT FROM attempt_outcome o
+           WHERE o.delivery_id = r.delivery_id AND o.attempt_no = r.attempt_no AND o.recorded_by = 'recover') AS suspect
   FROM reminder_delivery r
   JOIN destination d ON d.destination_id = r.destination_id
   WHERE r.delivery_id = ANY (ARRAY(SELECT delivery_id FROM asked))
@@ -57,6 +64,7 @@ WITH asked AS MATERIALIZED (
     WHEN NOT l.dispatch_on THEN 'paused'
     WHEN l.next_attempt_at > now() THEN 'not_due'
     WHEN t.used THEN 'token_used'
+    WHEN l.suspect AND NOT CAST(:alone AS boolean) THEN 'alone'
     ELSE 'open'
   END AS verdict
   FROM locked l, token t
@@ -104,9 +112,10 @@ FROM asked a
 LEFT JOIN judged j ON j.delivery_id = a.delivery_id
 LEFT JOIN opened o ON o.delivery_id = a.delivery_id
 ORDER BY a.delivery_id`,
-  parameters: ({ token, worker, deliveryIds }, settings) => ({
+  parameters: ({ token, worker, deliveryIds, alone = deliveryIds.length === 1 }, settings) => ({
     token,
     deliveries: JSON.stringify(deliveryIds),
+    alone: String(alone),
     lease_seconds: String(settings.leaseSeconds),
     function_version: worker.functionVersion,
     request_id: worker.requestId,
