@@ -16,7 +16,7 @@ interface Room {
 }
 
 /** Node's own modules that neither open a connection nor start a process are no dependency on anything. */
-const pure = 'node:(crypto|buffer|util|assert)$';
+const pure = 'node:(crypto|buffer|util|assert|diagnostics_channel)$';
 const core = 'lambdas/core/';
 const adapters = 'lambdas/(store|secrets|queue|webhook|events|runtime)/';
 const contracts = 'lambdas/[^/]+/contract\\.ts$';
@@ -98,12 +98,13 @@ const rooms: readonly Room[] = [
   },
   {
     holds: /^lib\/local\//,
-    sentence: 'lib/local is AWS on one machine. It imports contracts, settings, ports, pg and emulators, never the CDK',
+    sentence:
+      'lib/local is AWS on one machine. It imports contracts, settings, ports, fault points, pg and emulators, never the CDK',
     mayImport: oneOf(
       'lib/local/',
       contracts,
       sharedByStackAndLocal,
-      'lambdas/core/ports\\.ts$',
+      'lambdas/core/(ports|fault-points)\\.ts$',
       'node:',
       // Any package but those of the CDK.
       '(?!aws-cdk|@aws-cdk|constructs|cdk-nag|lambdas/|lib/|bin/|test/)',

@@ -1,5 +1,6 @@
 // Announces terminal transitions on the EventBridge bus and says which ones it accepted.
 import { EventBridgeClient, PutEventsCommand } from '@aws-sdk/client-eventbridge';
+import { atFaultPoint, deliveryIdsIn } from '../core/fault-points.ts';
 import type { Announcements, LifecycleEvent, Log } from '../core/ports.ts';
 
 /** The most entries a PutEvents takes (Amazon EventBridge API Reference, PutEvents). */
@@ -33,9 +34,9 @@ export function busAnnouncements({
 
   /** One call: the events that the bus accepted, told by their position in the answer. */
   async function put(events: readonly LifecycleEvent[]): Promise<string[]> {
-    const { Entries = [] } = await bus.send(
-      new PutEventsCommand({ Entries: events.map((event) => entry(event, eventBusName)) }),
-    );
+    const command = new PutEventsCommand({ Entries: events.map((event) => entry(event, eventBusName)) });
+    const effect = { point: 'put-events', deliveryIds: () => deliveryIdsIn(events) };
+    const { Entries = [] } = await atFaultPoint(effect, () => bus.send(command));
     const accepted = events.filter((_, position) => Entries[position]?.EventId);
     if (accepted.length < events.length) {
       const code = Entries.find(({ ErrorCode }) => ErrorCode)?.ErrorCode;

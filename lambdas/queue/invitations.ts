@@ -1,5 +1,6 @@
 // Hands invitations to SQS and says, id by id, what it accepted.
 import { SendMessageBatchCommand, SQSClient } from '@aws-sdk/client-sqs';
+import { atFaultPoint, deliveryIdsIn } from '../core/fault-points.ts';
 import type { Invitation, Invitations, Log, PublishAnswer, Receipt } from '../core/ports.ts';
 
 /** The most messages a SendMessageBatch takes (Amazon SQS API Reference, SendMessageBatch). */
@@ -32,16 +33,16 @@ export function sqsInvitations({ queueUrl, log, requestTimeoutMs = 2000 }: SqsIn
   /** One call: the receipts of the entries that SQS accepted. */
   async function send(invitations: readonly Invitation[]): Promise<Receipt[]> {
     const delays = invitations.map(({ delaySeconds }) => wholeDelay(delaySeconds));
-    const { Successful = [], Failed = [] } = await sqs.send(
-      new SendMessageBatchCommand({
-        QueueUrl: queueUrl,
-        Entries: invitations.map(({ deliveryId, notBefore }, position) => ({
-          Id: String(position),
-          MessageBody: JSON.stringify({ v: 1, delivery_id: deliveryId, not_before: notBefore }),
-          DelaySeconds: delays[position],
-        })),
-      }),
-    );
+    const command = new SendMessageBatchCommand({
+      QueueUrl: queueUrl,
+      Entries: invitations.map(({ deliveryId, notBefore }, position) => ({
+        Id: String(position),
+        MessageBody: JSON.stringify({ v: 1, delivery_id: deliveryId, not_before: notBefore }),
+        DelaySeconds: delays[position],
+      })),
+    });
+    const effect = { point: 'send-message-batch', deliveryIds: () => deliveryIdsIn(invitations) };
+    const { Successful = [], Failed = [] } = await atFaultPoint(effect, () => sqs.send(command));
     if (Failed.length > 0) log.warn('enqueue_refused', { queue, refused: Failed.length, code: Failed[0]?.Code });
     return Successful.flatMap(({ Id, MessageId }) => {
       const invitation = invitations[Number(Id)];

@@ -2,6 +2,7 @@
 import { setTimeout as wait } from 'node:timers/promises';
 import middy, { type MiddyHandlerObject } from '@middy/core';
 import type { Context } from 'aws-lambda';
+import { atFaultPoint } from '../core/fault-points.ts';
 import type { FunctionContract } from '../core/function-contract.ts';
 import type { Clock, Log, Meter, Worker } from '../core/ports.ts';
 import { systemClock } from './clock.ts';
@@ -93,7 +94,7 @@ export function functionHandler<Event, Answer>(
 
   return async (event, context) => {
     try {
-      return await invoke(event, context);
+      return await atFaultPoint({ point: 'handler' }, () => invoke(event, context));
     } catch (error) {
       throw bare(error);
     }

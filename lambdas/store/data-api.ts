@@ -8,6 +8,7 @@ import {
   RollbackTransactionCommand,
   type SqlParameter,
 } from '@aws-sdk/client-rds-data';
+import { atFaultPoint, deliveryIdsIn } from '../core/fault-points.ts';
 import type { Settings } from '../core/settings.ts';
 import { ledgerError } from './data-api-errors.ts';
 import type { Parameters, Statement, StatementRunner } from './statement.ts';
@@ -62,9 +63,13 @@ export class DataApi implements StatementRunner {
     onTry: (monotonicMs: number) => void = () => undefined,
   ): Promise<Row[]> {
     const parameters = statement.parameters(input, this.#options.settings);
-    const rows = await this.#again(statement.name, this.#tries, () => {
+    const rows = await this.#again(statement.name, this.#tries, (tried) => {
       onTry(performance.now());
-      return this.#send(statement.text, parameters);
+      return atFaultPoint(
+        { point: statement.name, tried, deliveryIds: () => deliveryIdsIn(input) },
+        () => this.#send(statement.text, parameters),
+        (columns) => columns.flatMap(([answer]) => deliveryIdsIn(JSON.parse(answer ?? 'null'))),
+      );
     });
     return rows.map(([answer, payload]) => {
       const row = JSON.parse(answer ?? 'null');
@@ -126,10 +131,10 @@ export class DataApi implements StatementRunner {
     return { resourceArn, secretArn, database };
   }
 
-  async #again<Result>(name: string, tries: number, call: () => Promise<Result>): Promise<Result> {
+  async #again<Result>(name: string, tries: number, call: (tried: number) => Promise<Result>): Promise<Result> {
     for (let tried = 1; ; tried += 1) {
       try {
-        return await call();
+        return await call(tried);
       } catch (caught) {
         const error = ledgerError(name, caught);
         if (error.retry === 'never' || tried >= tries) throw error;

@@ -1,6 +1,7 @@
 // Fetches the signing roots from Secrets Manager, once for many runs.
 import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import * as z from 'zod';
+import { atFaultPoint } from '../core/fault-points.ts';
 import type { SigningRoots } from './signing.ts';
 
 /** The signing roots could not be had. The message never holds any of the secret. */
@@ -52,7 +53,8 @@ export function signingKeys(secretArn: string, client = secretsClient(), now = D
 
 async function fetchRoots(secretArn: string, client: SecretsManagerClient): Promise<SigningRoots> {
   const fail = (what: string): SigningKeysError => new SigningKeysError(`signing secret ${secretArn}: ${what}`);
-  const answer = await client.send(new GetSecretValueCommand({ SecretId: secretArn })).catch((error: unknown) => {
+  const fetch = () => client.send(new GetSecretValueCommand({ SecretId: secretArn }));
+  const answer = await atFaultPoint({ point: 'fetch-signing-secret' }, fetch).catch((error: unknown) => {
     const name = error instanceof Error ? error.name : 'an error';
     throw fail(`Secrets Manager answered ${name}; check that it exists and that this function may read it`);
   });

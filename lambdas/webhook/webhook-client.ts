@@ -1,5 +1,6 @@
 // Sends webhooks over HTTPS with undici: one connection an attempt, every end a value.
 import { Client } from 'undici';
+import { atFaultPoint } from '../core/fault-points.ts';
 import { judgeAttempt, type ResponseHead } from '../core/outcome-policy.ts';
 import type { AttemptPhase, AttemptResult, Webhook, WebhookRequest, WebhookSession } from '../core/ports.ts';
 import { checkWebhookUrl, type Lookup, systemLookup, type TrustedRange } from './address-wall.ts';
@@ -83,7 +84,8 @@ async function post(
     const reached = (phase: AttemptPhase): void => {
       progress.phase = phase;
     };
-    const connection = await dial(url, wall, reached, cut);
+    const effect = { point: 'dial', deliveryIds: () => [request.deliveryId] };
+    const connection = await atFaultPoint(effect, () => dial(url, wall, reached, cut));
     try {
       await exchange(url, headers, request.payload, connection, progress);
     } finally {

@@ -43,6 +43,8 @@ export interface EnvironmentOptions {
   readonly log: number;
   /** Where Node keeps compiled code, so that later cold starts cost less. */
   readonly compileCache: string;
+  /** Environment variables that no function asked for: what a rehearsal loads into the process. */
+  readonly preloads: Readonly<Record<string, string>>;
   /** Called once, as soon as it must get no more invocations. */
   readonly onEnd: () => void;
 }
@@ -93,6 +95,7 @@ export class ExecutionEnvironment {
         AWS_LAMBDA_RUNTIME_API: `${options.api}/${this.id}`,
         LAMBDA_TASK_ROOT: folder,
         _HANDLER: 'index.handler',
+        ...options.preloads,
         ...environment,
       },
     });
@@ -144,6 +147,12 @@ export class ExecutionEnvironment {
   initFailed(payload: string): void {
     this.#retire();
     this.#settle({ payload, functionError: true });
+  }
+
+  /** Its process has stopped itself: it goes on after so long, and its time-out is put off by that. */
+  thawAfter(ms: number): void {
+    this.#limit(ms + this.fn.timeoutSeconds * 1000);
+    setTimeout(() => this.#child.kill('SIGCONT'), ms).unref();
   }
 
   /** SIGKILL, as when a machine is lost. */

@@ -1,10 +1,12 @@
 // Lambda on this machine: finds or starts an execution environment for each invocation, and throttles beyond the limit.
 import { randomUUID } from 'node:crypto';
-import { closeSync, mkdirSync, openSync } from 'node:fs';
+import { closeSync, mkdirSync, openSync, watch as watchFolder } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { arn } from './addresses.ts';
 import { deathWatch } from './death-watch.ts';
+import { FaultPlans } from './fault-plans.ts';
 import { type ServiceAnswer, ServiceError, type ServiceRequest, serve } from './http-service.ts';
 import { ExecutionEnvironment, type HostedFunction, type Outcome } from './lambda-environment.ts';
 
@@ -41,11 +43,23 @@ export interface LambdaHost {
   stop(): Promise<void>;
 }
 
+/** What a rehearsal does to every process of the host. */
+export interface Rehearsal {
+  /** Where {@link FaultPlans} for their fault points lie. @default nobody listens at fault points */
+  readonly faultDirectory?: string;
+  /** How far their wall clocks are ahead of the machine's, in milliseconds. @default 0 */
+  readonly clockSkewMs?: number;
+}
+
 const oldestEventMs = 60_000;
 const throttledPauseMs = 500;
 
 /** Starts the host. The output of function `name` goes to `<directory>/<name>.log`, appended. */
-export async function startLambdaHost(functions: readonly HostedFunction[], directory: string): Promise<LambdaHost> {
+export async function startLambdaHost(
+  functions: readonly HostedFunction[],
+  directory: string,
+  rehearsal: Rehearsal = {},
+): Promise<LambdaHost> {
   mkdirSync(directory, { recursive: true });
   const hosted = new Map(
     functions.map((fn) => [fn.name, { fn, log: openSync(join(directory, `${fn.name}.log`), 'a') }]),
@@ -53,6 +67,8 @@ export async function startLambdaHost(functions: readonly HostedFunction[], dire
   const environments = new Map<string, ExecutionEnvironment>();
   const watch = deathWatch('KILL');
   const watchOver = () => watch.over([...environments.values()].map(({ pid }) => pid));
+  const preloads = preloadsOf(rehearsal);
+  const thawing = thaw(rehearsal.faultDirectory, (pid) => [...environments.values()].find((one) => one.pid === pid));
   let stopping = false;
 
   /** The Lambda Runtime API (AWS Lambda Developer Guide, "Using the Lambda runtime API"). */
@@ -98,7 +114,9 @@ export async function startLambdaHost(functions: readonly HostedFunction[], dire
       watchOver();
     };
     const compileCache = join(directory, 'compile-cache');
-    const environment: ExecutionEnvironment = new ExecutionEnvironment({ fn, api, log, compileCache, onEnd });
+    const environment: ExecutionEnvironment = new ExecutionEnvironment({
+      ...{ fn, api, log, compileCache, preloads, onEnd },
+    });
     environments.set(environment.id, environment);
     watchOver();
     return environment;
@@ -137,8 +155,34 @@ export async function startLambdaHost(functions: readonly HostedFunction[], dire
       stopping = true;
       await Promise.all([...environments.values()].map((environment) => environment.stop()));
       watch.end();
+      thawing?.close();
       await service.close();
       for (const { log } of hosted.values()) closeSync(log);
     },
   };
+}
+
+/** The environment variables that load a rehearsal into a process. */
+function preloadsOf({ faultDirectory, clockSkewMs }: Rehearsal): Record<string, string> {
+  const modules = [
+    ...(faultDirectory === undefined ? [] : ['./fault-subscriber.ts']),
+    ...(clockSkewMs === undefined ? [] : ['./clock-skew.ts']),
+  ];
+  if (modules.length === 0) return {};
+  const imports = modules.map((file) => `--import=${fileURLToPath(new URL(file, import.meta.url))}`);
+  return {
+    NODE_OPTIONS: imports.join(' '),
+    FAULT_DIRECTORY: faultDirectory ?? '',
+    CLOCK_SKEW_MS: `${clockSkewMs ?? 0}`,
+  };
+}
+
+/** Lets processes that a plan froze go on when their time has come. */
+function thaw(directory: string | undefined, environmentOf: (pid: number) => ExecutionEnvironment | undefined) {
+  if (directory === undefined) return undefined;
+  const plans = new FaultPlans(directory);
+  return watchFolder(plans.firedFolder, (_event, id) => {
+    const fired = id === null ? undefined : plans.readFired(id);
+    if (fired?.plan.action.kind === 'freeze') environmentOf(fired.pid)?.thawAfter(fired.plan.action.ms);
+  });
 }

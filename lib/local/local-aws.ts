@@ -19,7 +19,7 @@ import { type EventBus, startEventBus } from './event-bus.ts';
 import { type EventSourceMapping, startEventSourceMapping } from './event-source-mapping.ts';
 import { startLambdaApi } from './lambda-api.ts';
 import type { HostedFunction } from './lambda-environment.ts';
-import { type LambdaHost, startLambdaHost } from './lambda-host.ts';
+import { type LambdaHost, type Rehearsal, startLambdaHost } from './lambda-host.ts';
 import { type Postgres, startPostgres } from './postgres.ts';
 import { type Queue, startQueue } from './queue.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
@@ -42,6 +42,10 @@ export interface LocalAwsOptions {
   readonly trustedCidrs?: string;
   /** A certificate authority, PEM, that the sender trusts beside the public ones. @default none */
   readonly caFile?: string;
+  /** The most messages one invocation of the sender gets. @default the stage's */
+  readonly senderBatchSize?: number;
+  /** What a rehearsal does to the processes of the functions: fault plans, a wall clock that is wrong. @default nothing */
+  readonly rehearsal?: Rehearsal;
 }
 
 /** What runs, and every handle a person or a test needs. */
@@ -58,6 +62,8 @@ export interface LocalAws {
   readonly queue: Queue;
   readonly bus: EventBus;
   readonly host: LambdaHost;
+  /** The functions as they are hosted, for another host beside this one. */
+  readonly functions: readonly HostedFunction[];
   readonly scheduler: Scheduler;
   readonly eventSource: EventSourceMapping;
   /** Invokes a function and reads its answer. @throws {Error} when the function failed */
@@ -162,7 +168,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
         },
       }),
     );
-    const host = await startLambdaHost(hosted, join(directory, 'logs'));
+    const host = await startLambdaHost(hosted, join(directory, 'logs'), options.rehearsal);
     stops.push(() => host.stop());
     const invoke = async (name: FunctionContract['name'], request: unknown, qualifier?: string): Promise<unknown> => {
       const answer = await host.invoke(name, JSON.stringify(request ?? {}), qualifier);
@@ -185,7 +191,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       functionName: webhookSenderFunction.name,
       qualifier: 'invitations',
       queue,
-      batchSize: settings.senderBatchSize,
+      batchSize: options.senderBatchSize ?? settings.senderBatchSize,
       maximumConcurrency: settings.senderConcurrency,
     });
     stops.push(() => eventSource.stop());
@@ -225,6 +231,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       queue,
       bus,
       host,
+      functions: hosted,
       scheduler,
       eventSource,
       invoke,

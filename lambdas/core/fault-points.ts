@@ -1,0 +1,77 @@
+// Fault points: where the effects of a function begin and end, published so that a rehearsal can stop one exactly there.
+import { channel } from 'node:diagnostics_channel';
+
+/**
+ * Every effect that is published, with what stands before it and after it. Before: nothing of the effect has happened.
+ * After: it happened and its answer is here, and nobody has acted on it. An effect that fails has no after.
+ */
+export const faultPoints = {
+  handler: 'The function has an event and has done nothing with it; afterwards its answer is made and not yet given.',
+  schedule: 'The statement that writes new reminders into the calendar.',
+  cancel: 'The statement that calls reminders off.',
+  reschedule: 'The statement that moves due times.',
+  get: 'The statement that reads reminders for a product.',
+  unpark: 'The statement that gives the rows of active destinations back to the calendar, at the beginning of a tick.',
+  claim: 'The statement that takes what the calendar must look at now.',
+  'claim-by-id': 'The statement that takes reminders close to due as a product asks for them, ahead of the tick.',
+  'send-message-batch': 'One call that hands up to ten invitations to the queue.',
+  enqueue: 'The statement that marks what the queue accepted.',
+  release: 'The statement that gives back what the queue refused.',
+  unannounced: 'The statement that reads the outbox.',
+  'put-events': 'One call that puts up to ten events on the bus.',
+  announce: 'The statement that marks what the bus accepted.',
+  'fetch-signing-secret': 'The call that fetches the signing roots, before any attempt is opened.',
+  open: 'The statement that commits the intent of attempts and takes their leases.',
+  dial: 'From the look-up of the host to the end of the TLS handshake; no byte of the request has left.',
+  settle: 'The statement that records what became of attempts.',
+} as const;
+
+/** An effect by the name it is published under. */
+export type FaultPoint = keyof typeof faultPoints;
+
+/** The `node:diagnostics_channel` that passages are published on, synchronously: a subscriber can hold the function there. */
+export const faultPointChannel = 'reminder-ledger:fault-point';
+
+/** What a rehearsal needs to choose a passage. Nothing of a payload, a key or a URL. */
+export interface Effect {
+  /** A {@link FaultPoint}; a statement's own name, also that of one which no deployed function runs. */
+  readonly point: string;
+  /** Which try of the effect it is. @default 1 */
+  readonly tried?: number;
+  /** The reminders it is about, as far as they are known at that side; asked only by a subscriber. @default none */
+  readonly deliveryIds?: () => readonly string[];
+}
+
+/** One side of an effect as it is published. */
+export interface Passage extends Effect {
+  readonly at: 'before' | 'after';
+}
+
+const passages = channel(faultPointChannel);
+
+/**
+ * Does something with its fault points around it.
+ * @param idsOf what the answer tells of the reminders it is about, beside the effect itself @default nothing more
+ */
+export async function atFaultPoint<Answer>(
+  effect: Effect,
+  act: () => Promise<Answer>,
+  idsOf: (answer: Answer) => readonly string[] = () => [],
+): Promise<Answer> {
+  passages.publish({ ...effect, at: 'before' } satisfies Passage);
+  const answer = await act();
+  const deliveryIds = () => [...(effect.deliveryIds?.() ?? []), ...idsOf(answer)];
+  passages.publish({ ...effect, at: 'after', deliveryIds } satisfies Passage);
+  return answer;
+}
+
+/** The delivery ids that a command or a row names in fields called so, however deep. */
+export function deliveryIdsIn(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(deliveryIdsIn);
+  if (typeof value !== 'object' || value === null) return [];
+  return Object.entries(value).flatMap(([name, inner]) =>
+    /^delivery_?ids?$/i.test(name)
+      ? [inner].flat().filter((id): id is string => typeof id === 'string')
+      : deliveryIdsIn(inner),
+  );
+}
