@@ -16,7 +16,7 @@ export type EnvironmentName =
 
 /** One deployed function. Its bundle is `dist/functions/<name>/index.mjs`, its handler `index.handler`. */
 export interface FunctionContract {
-  readonly name: 'schedule' | 'claim' | 'webhook-sender' | 'migrate' | 'rotate';
+  readonly name: 'schedule' | 'claim' | 'webhook-sender' | 'migrate' | 'rotate' | 'observe';
   readonly purpose: string;
   /** Whose grants it works with in the database. `owner`: those of the cluster's owner, who may do anything. */
   readonly databaseRole: DatabaseRole | 'owner';
@@ -26,3 +26,9 @@ export interface FunctionContract {
   readonly memoryMegabytes: number;
   readonly timeoutSeconds: (settings: Settings) => number;
 }
+
+/** The CloudWatch namespace of every metric that a function publishes. */
+export const metricNamespace = 'ReminderLedger';
+
+/** The one dimension of such a metric; its value is the name of the function. An alarm with any other set sees no data. */
+export const metricDimension = 'service';

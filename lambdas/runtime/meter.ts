@@ -1,9 +1,7 @@
 // The metrics of a function, as CloudWatch embedded metric format on standard output.
 import { Metrics, MetricUnit } from '@aws-lambda-powertools/metrics';
+import { metricNamespace } from '../core/function-contract.ts';
 import type { Meter } from '../core/ports.ts';
-
-/** The CloudWatch namespace of every metric that a function publishes. */
-export const metricNamespace = 'ReminderLedger';
 
 /** A {@link Meter} whose values are kept until they are published. */
 export interface FunctionMeter extends Meter {

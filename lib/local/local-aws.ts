@@ -10,6 +10,7 @@ import { type DatabaseRole, databaseRoles, firstLogin } from '../../lambdas/core
 import type { EnvironmentName, FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
 import { functions as contracts } from '../../lambdas/functions.ts';
+import { observeFunction } from '../../lambdas/observe/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
@@ -61,6 +62,7 @@ export interface LocalAws {
   readonly dataApi: DataApi;
   readonly queue: Queue;
   readonly bus: EventBus;
+  readonly secrets: Secrets;
   readonly host: LambdaHost;
   /** The functions as they are hosted, for another host beside this one. */
   readonly functions: readonly HostedFunction[];
@@ -92,6 +94,7 @@ const concurrency: Readonly<Record<FunctionContract['name'], (settings: Settings
   'webhook-sender': ({ senderConcurrency }) => senderConcurrency,
   migrate: () => 1,
   rotate: () => 1,
+  observe: () => 2,
 };
 
 /**
@@ -202,6 +205,11 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       ...(options.tickLossOneIn === undefined ? {} : { lossOneIn: options.tickLossOneIn }),
     });
     stops.push(() => scheduler.stop());
+    const observing = startScheduler({
+      periodSeconds: settings.tickSeconds,
+      invoke: () => host.invokeAsync(observeFunction.name, '{}', 'tick'),
+    });
+    stops.push(() => observing.stop());
 
     const outputs = {
       ScheduleFunctionName: scheduleFunction.name,
@@ -230,6 +238,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       dataApi,
       queue,
       bus,
+      secrets,
       host,
       functions: hosted,
       scheduler,
