@@ -11,6 +11,7 @@ import pg from 'pg';
 import { v7 as uuid } from 'uuid';
 import { expect } from 'vitest';
 import type { CommandAnswer, ScheduleCommand } from '../../lambdas/schedule/contract.ts';
+import { FaultPlans } from '../../lib/local/fault-plans.ts';
 import { startLocalAws } from '../../lib/local/local-aws.ts';
 import { type ReceivedRequest, startReceiver } from '../../lib/local/receiver.ts';
 import { testAuthority } from '../../lib/local/test-authority.ts';
@@ -60,9 +61,13 @@ export const sqsEvent = (bodies: readonly string[]) => ({
 
 export const sha256 = (text: string): string => createHash('sha256').update(text).digest('hex');
 
-/** Starts everything in a directory of its own, at stage `rehearsal`. The ticks fall at the same instants in each run. */
-export async function startRunningLedger() {
+/**
+ * Starts everything in a directory of its own, at stage `rehearsal`. The ticks fall at the same instants in each run.
+ * @param more `faults`: whether the functions look for fault plans; each passage then costs them a look at a folder
+ */
+export async function startRunningLedger({ faults = false } = {}) {
   const directory = mkdtempSync(join(tmpdir(), 'reminder-ledger-running-'));
+  const faultDirectory = join(directory, 'faults');
   const authority = await testAuthority({ directory: join(directory, 'test-authority') });
   const arrivals: Arrival[] = [];
   const receiver = await startReceiver({
@@ -70,7 +75,10 @@ export async function startRunningLedger() {
     inspect: (request, headers, body) => void arrivals.push({ request, headers, body }),
   });
   const { caFile } = authority;
-  const aws = await startLocalAws({ stage: 'rehearsal', directory, fresh: true, schedulerSeed: 7, caFile });
+  const aws = await startLocalAws({
+    ...{ stage: 'rehearsal', directory, fresh: true, schedulerSeed: 7, caFile },
+    ...(faults ? { rehearsal: { faultDirectory } } : {}),
+  });
   const pool = new pg.Pool({ connectionString: aws.databaseUrl, max: 4 });
   pool.on('error', () => undefined);
   const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
@@ -111,6 +119,8 @@ export async function startRunningLedger() {
     directory,
     caFile,
     aws,
+    /** What shall happen to functions at their fault points, when it was started with `faults`. */
+    plans: new FaultPlans(faultDirectory),
     receiver,
     arrivals,
     sqs,
