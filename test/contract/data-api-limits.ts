@@ -114,6 +114,30 @@ export const limitCases: readonly ContractCase[] = [
       }),
   },
   {
+    id: 'data-api/continue-after-timeout',
+    fact: 'With continueAfterTimeout a statement goes on in the database after the call that began it has timed out.',
+    reliedOnBy: 'lambdas/store/migration-outside.ts',
+    source: 'Amazon Aurora User Guide, "Controlling Data API timeout behavior"',
+    slow: true,
+    check: ({ kind, withShortLimits }) =>
+      withShortLimits({ statementMs: 1000 }, async (database) => {
+        const mark = `contract_${crypto.randomUUID().replaceAll('-', '')}`;
+        // The owner's sessions have no time limit of their own; a session sees the queries of its own user.
+        const asOwner = { login: 'owner' } as const;
+        const running = async () => {
+          const sql = `SELECT count(*) FROM pg_stat_activity
+            WHERE state = 'active' AND query LIKE '%${mark}%' AND pid <> pg_backend_pid()`;
+          return (await database.row(sql, asOwner))[0]?.longValue;
+        };
+        const sql = `SELECT pg_sleep(${kind === 'local' ? 3 : 60}) /* ${mark} */`;
+        const begun = database.execute(sql, { ...asOwner, continueAfterTimeout: true });
+        expect((await failureOf(begun)).name).toBe('StatementTimeoutException');
+        expect(await running()).toBe(1);
+        for (const end = Date.now() + 60_000; Date.now() < end && (await running()) !== 0; await sleep(250));
+        expect(await running()).toBe(0);
+      }),
+  },
+  {
     id: 'data-api/transaction-idle-3-min',
     fact: 'A transaction that is not called for three minutes is not found any more.',
     reliedOnBy: 'lambdas/store/migrations.ts',
