@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { arn } from './addresses.ts';
 import { type AnswerLimits, answerOf, failure, serviceError, textOf } from './data-api-answers.ts';
-import { Faults, type PlannedFault } from './faults.ts';
+import { type CallFault, Faults, withFaults } from './faults.ts';
 import { serve } from './http-service.ts';
 import type { Postgres } from './postgres.ts';
 import { bindParameters, type Parameter } from './sql-parameters.ts';
@@ -41,16 +41,7 @@ export interface DatabaseLogin {
 export type LoginLookup = (secretArn: string) => Omit<DatabaseLogin, 'secretArn'> | undefined;
 
 /** Something that shall go wrong with statements to come; `match` looks at their SQL. */
-export interface DataApiFault extends PlannedFault {
-  /** `reset-*`: the connection breaks before or after the statement ran. `error-*`: an error answer before or after. */
-  readonly kind: 'reset-before' | 'reset-after' | 'error-before' | 'error-after' | 'delay';
-  /** The error's name for `error-*`. @default ServiceUnavailableError */
-  readonly error?: string;
-  /** The error's message for `error-*`, such as `ERROR: …; SQLState: 40001`. */
-  readonly message?: string;
-  /** How long the statement is kept back, for `delay`. */
-  readonly ms?: number;
-}
+export type DataApiFault = CallFault;
 
 /** A Data API that listens. */
 export interface DataApi {
@@ -224,17 +215,16 @@ export async function startDataApi(options: {
       const request: Request = JSON.parse(body);
       const odd = notImitated.find((name) => name in request);
       if (odd !== undefined) throw failure('BadRequestException', `${odd} is not imitated by the local Data API`);
-      const fault = faults.take(request.sql ?? '');
-      const injected = () => failure(fault?.error ?? 'ServiceUnavailableError', fault?.message ?? 'Injected fault');
-      if (fault?.kind === 'delay') await sleep(fault.ms ?? 0);
-      if (fault?.kind === 'reset-before') return null;
-      if (fault?.kind === 'error-before') throw injected();
-      const answer = await route(request).catch((error: unknown) => {
-        throw serviceError(error);
-      });
-      if (fault?.kind === 'reset-after') return null;
-      if (fault?.kind === 'error-after') throw injected();
-      return { body: answer };
+      return withFaults(
+        faults,
+        { text: request.sql ?? '', request: body },
+        async () => ({
+          body: await route(request).catch((error: unknown) => {
+            throw serviceError(error);
+          }),
+        }),
+        ({ error = 'ServiceUnavailableError', message = 'Injected fault' }) => failure(error, message),
+      );
     },
   );
   return {

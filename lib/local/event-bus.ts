@@ -1,6 +1,6 @@
 // EventBridge on this machine: PutEvents, and what was put, to look at.
 import { randomUUID } from 'node:crypto';
-import { Faults, type PlannedFault } from './faults.ts';
+import { type CallFault, Faults, isCallFault, type PlannedFault, withFaults } from './faults.ts';
 import { ServiceError, serve } from './http-service.ts';
 
 /** An entry as a publisher gave it. */
@@ -11,11 +11,15 @@ export interface BusEvent {
   readonly EventBusName?: string;
 }
 
-/** An entry that the bus shall refuse; `match` looks at its detail. */
-export interface EventFault extends PlannedFault {
+/** An entry that the bus shall refuse with a code; `match` looks at its detail. */
+export interface RefusedEvent extends PlannedFault {
+  readonly kind?: 'refuse';
   /** @default InternalFailure */
   readonly code?: string;
 }
+
+/** What shall go wrong with an entry, or with a whole call; then `match` looks at the details of all its entries. */
+export type EventFault = RefusedEvent | CallFault;
 
 /** A bus that keeps what it accepts. */
 export interface EventBus {
@@ -42,8 +46,8 @@ export async function startEventBus(port = 0): Promise<EventBus> {
     if (!Source || !DetailType || !Detail) return 'InvalidArgument';
     if (Buffer.byteLength(Source + DetailType + Detail) > entryBytes) return 'InvalidArgument';
     if (!isJsonObject(Detail)) return 'MalformedDetail';
-    const fault = faults.take(Detail);
-    return fault && (fault.code ?? 'InternalFailure');
+    const fault = faults.take(Detail, (one) => !isCallFault(one));
+    return fault && (('code' in fault && fault.code) || 'InternalFailure');
   }
 
   const service = await serve({ port, contentType: 'application/x-amz-json-1.1' }, async ({ headers, body }) => {
@@ -59,13 +63,24 @@ export async function startEventBus(port = 0): Promise<EventBus> {
         `got ${entries.length} entries; send 1 to ${entryLimit} a call`,
       );
     }
-    const answers = entries.map((event) => {
-      const code = refusal(event);
-      if (code !== undefined) return { ErrorCode: code, ErrorMessage: `${code}: the entry was not accepted` };
-      events.push(event);
-      return { EventId: randomUUID() };
-    });
-    return { body: { FailedEntryCount: answers.filter(({ EventId }) => !EventId).length, Entries: answers } };
+    const put = async () => {
+      const answers = entries.map((event) => {
+        const code = refusal(event);
+        if (code !== undefined) return { ErrorCode: code, ErrorMessage: `${code}: the entry was not accepted` };
+        events.push(event);
+        return { EventId: randomUUID() };
+      });
+      return { body: { FailedEntryCount: answers.filter(({ EventId }) => !EventId).length, Entries: answers } };
+    };
+    const text = entries.map(({ Detail }) => Detail).join('\n');
+    return withFaults(
+      faults,
+      { text, request: text },
+      put,
+      ({ error = 'InternalException', message = 'Injected fault' }) => {
+        return new ServiceError(error, error === 'InternalException' ? 500 : 400, message);
+      },
+    );
   });
   return { endpoint: service.endpoint, name, events, faults, close: service.close };
 }

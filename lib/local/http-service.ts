@@ -13,13 +13,19 @@ export interface ServiceRequest {
   readonly body: string;
 }
 
-/** The answer; `body` is sent as it is when a string, else as JSON. `null`: the connection breaks instead. */
-export type ServiceAnswer = {
-  /** @default 200 */
-  readonly status?: number;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly body?: unknown;
-} | null;
+/**
+ * The answer; `body` is sent as it is when a string, else as JSON. `null`: the connection breaks instead. `never`: nothing
+ * comes until the caller gives up.
+ */
+export type ServiceAnswer =
+  | {
+      /** @default 200 */
+      readonly status?: number;
+      readonly headers?: Readonly<Record<string, string>>;
+      readonly body?: unknown;
+    }
+  | null
+  | 'never';
 
 /** An error as AWS answers it; the SDKs make it an exception of that name. */
 export class ServiceError extends Error {
@@ -60,6 +66,7 @@ export async function serve(
   const { port = 0, contentType = 'application/json', limitBytes = 12 * 1024 * 1024 } = options;
   const server = createServer(async (message, response) => {
     const answer = await read(message, limitBytes).then(handle).catch(errorAnswer);
+    if (answer === 'never') return;
     if (answer === null) return void message.socket.destroy();
     const { status = 200, headers, body = '' } = answer;
     response.writeHead(status, { 'content-type': contentType, 'x-amzn-requestid': randomUUID(), ...headers });

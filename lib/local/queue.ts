@@ -3,17 +3,26 @@ import { createHash, randomUUID } from 'node:crypto';
 import { buildApp } from 'fauxqs';
 import type { Settings } from '../../lambdas/core/settings.ts';
 import { accountId, arn } from './addresses.ts';
-import { Faults, type PlannedFault } from './faults.ts';
-import { type ServiceAnswer, type ServiceRequest, serve } from './http-service.ts';
+import { type CallFault, Faults, isCallFault, type PlannedFault, withFaults } from './faults.ts';
+import { type ServiceAnswer, ServiceError, type ServiceRequest, serve } from './http-service.ts';
 
-/** Something that shall go wrong with a message of a SendMessageBatch; `match` looks at its body. */
-export interface QueueFault extends PlannedFault {
+/** Something that shall go wrong with one message; `match` looks at its body. */
+export interface MessageFault extends PlannedFault {
   /**
-   * `lose`: accepted and forgotten. `duplicate`: enqueued twice. `refuse`: answered in `Failed`. `omit`: enqueued and
-   * left out of the answer. `refuse-call`: the whole call, when one of its messages matches, is answered with 503.
+   * As it is sent: `lose`: accepted and forgotten. `duplicate`: enqueued twice. `refuse`: answered in `Failed`. `omit`:
+   * enqueued and left out of the answer. As it is received: `redeliver`: visible again at once, so that it is delivered
+   * twice. `reorder`: kept back for a second, so that what was behind it comes first.
    */
-  readonly kind: 'lose' | 'duplicate' | 'refuse' | 'omit' | 'refuse-call';
+  readonly kind: 'lose' | 'duplicate' | 'refuse' | 'omit' | 'redeliver' | 'reorder';
 }
+
+/** Something that shall go wrong with a whole call; `match` looks at the bodies of its messages. */
+export interface QueueCallFault extends CallFault {
+  /** @default SendMessageBatch */
+  readonly operation?: 'SendMessageBatch' | 'DeleteMessageBatch';
+}
+
+export type QueueFault = MessageFault | QueueCallFault;
 
 /** How many messages a queue holds. */
 export interface QueueDepth {
@@ -31,6 +40,8 @@ export interface Queue {
   readonly faults: Faults<QueueFault>;
   /** How many SendMessageBatch calls came, refused ones included. */
   sendCalls(): number;
+  /** Deletes all invitations, as PurgeQueue does. */
+  purge(): Promise<void>;
   depth(): Promise<QueueDepth & { readonly deadLetters: QueueDepth }>;
   stop(): Promise<void>;
 }
@@ -44,7 +55,14 @@ interface BatchAnswer {
   readonly Failed: { readonly Id: string }[];
 }
 
+interface Received {
+  readonly ReceiptHandle: string;
+  readonly Body: string;
+}
+
 const day = 86_400;
+
+const isSendFault = ({ kind }: QueueFault): boolean => ['lose', 'duplicate', 'refuse', 'omit'].includes(kind);
 
 /**
  * Starts the two queues with a stage's numbers. Messages are kept in memory: a restart loses them, and the ledger
@@ -57,10 +75,32 @@ export async function startQueue(settings: Settings, port = 0): Promise<Queue> {
   const faults = new Faults<QueueFault>();
   let sendCalls = 0;
 
+  /** The body of each message that was received, by its receipt handle: a delete names nothing else. */
+  const received = new Map<string, string>();
+
   const front = await serve({ port, contentType: 'application/x-amz-json-1.0' }, async (request) => {
-    if (request.headers['x-amz-target'] !== 'AmazonSQS.SendMessageBatch') return pass(request);
-    sendCalls += 1;
-    return sendBatch(request);
+    const operation = String(request.headers['x-amz-target']).replace('AmazonSQS.', '');
+    if (operation === 'ReceiveMessage') return receive(request);
+    if (operation !== 'SendMessageBatch' && operation !== 'DeleteMessageBatch') return pass(request);
+    const { Entries = [] }: { Entries?: Partial<Entry & { ReceiptHandle: string }>[] } = JSON.parse(request.body);
+    const text = Entries.map((entry) => entry.MessageBody ?? received.get(entry.ReceiptHandle ?? '') ?? '').join('\n');
+    if (operation === 'SendMessageBatch') sendCalls += 1;
+    return withFaults(
+      faults,
+      {
+        text,
+        request: text,
+        fits: (fault) => (('operation' in fault && fault.operation) || 'SendMessageBatch') === operation,
+      },
+      async () => {
+        if (operation === 'SendMessageBatch') return sendBatch(request);
+        const answer = await pass(request);
+        for (const { ReceiptHandle = '' } of Entries) received.delete(ReceiptHandle);
+        return answer;
+      },
+      ({ error = 'ServiceUnavailable', message = 'Injected fault' }) =>
+        new ServiceError(error, error === 'ServiceUnavailable' ? 503 : 400, message),
+    );
   });
 
   async function pass({ headers, body }: Pick<ServiceRequest, 'headers' | 'body'>): Promise<ServiceAnswer & object> {
@@ -76,12 +116,8 @@ export async function startQueue(settings: Settings, port = 0): Promise<Queue> {
   async function sendBatch(request: ServiceRequest): Promise<ServiceAnswer> {
     const batch: { QueueUrl: string; Entries?: Entry[] } = JSON.parse(request.body);
     const entries = batch.Entries ?? [];
-    const refused = entries.some(({ MessageBody }) => faults.take(MessageBody, ({ kind }) => kind === 'refuse-call'));
-    if (refused) return { status: 503, headers: { 'x-amzn-errortype': 'ServiceUnavailable' }, body: {} };
-    const kinds = new Map(
-      entries.map(({ Id, MessageBody }) => [Id, faults.take(MessageBody, ({ kind }) => kind !== 'refuse-call')?.kind]),
-    );
-    const is = (...asked: QueueFault['kind'][]) =>
+    const kinds = new Map(entries.map(({ Id, MessageBody }) => [Id, faults.take(MessageBody, isSendFault)?.kind]));
+    const is = (...asked: MessageFault['kind'][]) =>
       entries.filter(({ Id }) => asked.some((kind) => kinds.get(Id) === kind));
     const [gone, twice] = [is('lose', 'refuse'), is('duplicate')];
     const send = (some: Entry[]) => pass({ ...request, body: JSON.stringify({ ...batch, Entries: some }) });
@@ -96,6 +132,28 @@ export async function startQueue(settings: Settings, port = 0): Promise<Queue> {
     });
     const refusals = is('refuse').map(({ Id }) => ({ Id, Code: 'InternalError', SenderFault: false }));
     return { body: { Successful: [...without(Successful, is('omit')), ...lost], Failed: [...Failed, ...refusals] } };
+  }
+
+  async function receive(request: ServiceRequest): Promise<ServiceAnswer> {
+    const { QueueUrl }: { QueueUrl: string } = JSON.parse(request.body);
+    const answer = await pass(request);
+    if (answer.status !== 200) return answer;
+    const { Messages: messages = [] }: { Messages?: Received[] } = JSON.parse(String(answer.body));
+    const delivered: Received[] = [];
+    for (const message of messages) {
+      const { ReceiptHandle, Body } = message;
+      received.set(ReceiptHandle, Body);
+      const kind = faults.take(Body, (fault) => !isCallFault(fault) && !isSendFault(fault))?.kind;
+      if (kind !== undefined) {
+        await act('ChangeMessageVisibility', {
+          QueueUrl,
+          ReceiptHandle,
+          VisibilityTimeout: kind === 'reorder' ? 1 : 0,
+        });
+      }
+      if (kind !== 'reorder') delivered.push(message);
+    }
+    return { body: delivered.length === 0 ? {} : { Messages: delivered } };
   }
 
   /** One action on fauxqs itself. */
@@ -134,6 +192,9 @@ export async function startQueue(settings: Settings, port = 0): Promise<Queue> {
     deadLetterUrl,
     faults,
     sendCalls: () => sendCalls,
+    async purge() {
+      await act('PurgeQueue', { QueueUrl: url });
+    },
     depth: async () => ({ ...(await depthOf(url)), deadLetters: await depthOf(deadLetterUrl) }),
     async stop() {
       await fauxqs.close();

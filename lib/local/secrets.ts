@@ -1,5 +1,6 @@
 // Secrets Manager on this machine: secrets with versions under labels, as far as reading and rotating needs them.
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
+import { type CallFault, Faults, withFaults } from './faults.ts';
 import { type Service, ServiceError, serve } from './http-service.ts';
 
 /** A version of a secret; without a text while a rotation has only announced it. */
@@ -13,6 +14,8 @@ type Versions = Readonly<Record<string, Version>>;
 
 /** A Secrets Manager that listens. */
 export interface Secrets extends Service {
+  /** What shall go wrong with calls to come; `match` looks at the operation and the ARN, such as `GetSecretValue arn:…`. */
+  readonly faults: Faults<CallFault>;
   /** The current text of a secret. */
   current(arn: string): string | undefined;
   /** Begins a rotation: the id becomes a version that is pending. A rotation under way goes on: its id is answered. */
@@ -47,6 +50,7 @@ export async function startSecrets(
   const known: Record<string, Versions> =
     file !== undefined && existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : {};
   const secrets = new Map<string, Versions>(Object.entries(known));
+  const faults = new Faults<CallFault>();
   for (const [arn, text] of [...begin, ...fixed]) {
     if (!secrets.has(arn)) secrets.set(arn, { [`first-version-of-${'0'.repeat(20)}`]: { text, labels: [current] } });
   }
@@ -130,10 +134,20 @@ export async function startSecrets(
     if (operation === undefined) throw new ServiceError('InvalidRequestException', 400, `Unknown operation ${target}`);
     const request: Request = JSON.parse(body);
     const arn = request.SecretId ?? '';
-    return { body: { ...operation(arn, request), ARN: arn, Name: arn.split(':').at(-1) } };
+    const answer = async () => ({ body: { ...operation(arn, request), ARN: arn, Name: arn.split(':').at(-1) } });
+    const text = `${target.split('.').at(-1)} ${arn}`;
+    return withFaults(
+      faults,
+      { text, request: text },
+      answer,
+      ({ error = 'InternalServiceError', message = 'Injected fault' }) => {
+        return new ServiceError(error, error === 'InternalServiceError' ? 500 : 400, message);
+      },
+    );
   });
   return {
     ...service,
+    faults,
     current(arn) {
       const versions = secrets.get(arn) ?? {};
       return versions[holderOf(versions, current) ?? '']?.text;

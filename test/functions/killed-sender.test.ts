@@ -215,7 +215,7 @@ test('a sender that learns of its lease too late to use it sends nothing under i
 test('while the queue refuses every call a tick claims at most twice, and afterwards all is delivered', async () => {
   const { aws } = ledger;
   aws.scheduler.pause();
-  const recover = aws.queue.faults.next({ kind: 'refuse-call', times: Number.POSITIVE_INFINITY });
+  const recover = aws.queue.faults.next({ kind: 'error-before', times: Number.POSITIVE_INFINITY });
   // Three batches of a claim: a drain that went on would take them all.
   const asked: Asked[] = [];
   for (const _ of [1, 2, 3]) {

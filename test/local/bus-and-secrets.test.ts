@@ -36,6 +36,11 @@ test('a bus keeps entries in order and answers each in its place', async () => {
   expect((await put(entry('{"n":"b"}'))).FailedEntryCount).toBe(0);
   expect(bus.events.map(({ Detail }) => Detail)).toEqual(['{"n":"a"}', '{"n":"c"}', '{"n":"b"}']);
   await expect(put(...Array.from({ length: 11 }, () => entry('{}')))).rejects.toThrow('got 11 entries');
+  bus.faults.next({ kind: 'error-after', naming: '"n":"d"' });
+  await expect(put(entry('{"n":"d"}'))).rejects.toMatchObject({ name: 'InternalException' });
+  bus.faults.next({ kind: 'twice', match: /"e"/ });
+  await put(entry('{"n":"e"}'));
+  expect(bus.events.slice(3).map(({ Detail }) => Detail)).toEqual(['{"n":"d"}', '{"n":"e"}', '{"n":"e"}']);
   client.destroy();
   await bus.close();
 });
@@ -47,6 +52,10 @@ test('a secret is answered by its ARN, another is not found', async () => {
   expect(await client.send(new GetSecretValueCommand({ SecretId: arn }))).toMatchObject({
     SecretString: '{"a":1}',
     ARN: arn,
+  });
+  secrets.faults.next({ kind: 'error-before', match: /^GetSecretValue .*:one$/ });
+  await expect(client.send(new GetSecretValueCommand({ SecretId: arn }))).rejects.toMatchObject({
+    name: 'InternalServiceError',
   });
   await expect(client.send(new GetSecretValueCommand({ SecretId: `${arn}2` }))).rejects.toMatchObject({
     name: 'ResourceNotFoundException',

@@ -269,3 +269,36 @@ test('a fault can delay a statement, carry a message and hit several times; stat
   await execute('SELECT 1');
   expect(api.statements() - before).toBe(1);
 });
+
+test.each([
+  ['timeout-before', 0],
+  ['timeout-after', 1],
+] as const)('%s: no answer comes, and %i rows were written', async (kind, rows) => {
+  const id = crypto.randomUUID();
+  const fault = { kind, naming: id };
+  api.faults.next(fault);
+  const impatient = new RDSDataClient({
+    ...{ endpoint: api.endpoint, region, credentials: { accessKeyId: 'a', secretAccessKey: 'b' }, maxAttempts: 1 },
+    requestHandler: { requestTimeout: 300, throwOnRequestTimeout: true },
+  });
+  const sql = "INSERT INTO note VALUES (CAST(:id AS uuid), 'x')";
+  const other = [{ name: 'id', value: { stringValue: crypto.randomUUID() } }];
+  await impatient.send(new ExecuteStatementCommand({ ...target, sql, parameters: other }));
+  expect(api.faults.taken(fault), 'it names another').toEqual([]);
+  const own = [{ name: 'id', value: { stringValue: id } }];
+  const asked = impatient.send(new ExecuteStatementCommand({ ...target, sql, parameters: own }));
+  await expect(asked).rejects.toMatchObject({ name: 'TimeoutError' });
+  impatient.destroy();
+  expect(await count(id)).toBe(rows);
+  expect(api.faults.taken(fault)).toHaveLength(1);
+});
+
+test('a statement runs twice and its second answer is given; an answer is lost by what it names', async () => {
+  const id = crypto.randomUUID();
+  api.faults.next({ kind: 'twice', naming: id });
+  await expect(execute(insert(id)), 'the second meets the first').rejects.toThrow('23505');
+  expect(await count(id)).toBe(1);
+  api.faults.next({ kind: 'error-after', naming: id });
+  await expect(execute("SELECT 'nothing of it'")).resolves.toBeDefined();
+  await expect(execute('SELECT id::text FROM note')).rejects.toMatchObject({ name: 'ServiceUnavailableError' });
+});

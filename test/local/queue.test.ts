@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import {
   ChangeMessageVisibilityCommand,
+  DeleteMessageBatchCommand,
   DeleteMessageCommand,
   type Message,
   ReceiveMessageCommand,
@@ -15,24 +16,32 @@ import { type Queue, startQueue } from '../../lib/local/queue.ts';
 
 let queue: Queue;
 let sqs: SQSClient;
+/** As the functions' clients are: it gives a call up. */
+let impatient: SQSClient;
 
 beforeEach(async () => {
   queue = await startQueue({ ...settingsOf('rehearsal'), visibilityTimeoutSeconds: 1, maxReceiveCount: 2 });
   const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
-  sqs = new SQSClient({ endpoint: queue.endpoint, region, credentials, maxAttempts: 1 });
+  const client = { endpoint: queue.endpoint, region, credentials, maxAttempts: 1 };
+  sqs = new SQSClient(client);
+  impatient = new SQSClient({ ...client, requestHandler: { requestTimeout: 800, throwOnRequestTimeout: true } });
 });
 afterEach(async () => {
   sqs.destroy();
+  impatient.destroy();
   await queue.stop();
 });
 
 const send = (bodies: string[], DelaySeconds = 0, QueueUrl = queue.url) => {
   const Entries = bodies.map((MessageBody, place) => ({ Id: `${place}`, MessageBody, DelaySeconds }));
-  return sqs.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
+  return impatient.send(new SendMessageBatchCommand({ QueueUrl, Entries }));
 };
 async function receive(WaitTimeSeconds = 0, QueueUrl = queue.url): Promise<Message[]> {
   const ask = { QueueUrl, WaitTimeSeconds, MaxNumberOfMessages: 10, MessageSystemAttributeNames: ['All' as const] };
   return (await sqs.send(new ReceiveMessageCommand(ask))).Messages ?? [];
+}
+async function arrives(body: string): Promise<void> {
+  for (let tries = 0; !bodies(await receive(1)).includes(body); tries += 1) expect(tries).toBeLessThan(20);
 }
 const bodies = (messages: Message[]) => messages.map(({ Body }) => Body).sort();
 const receives = ([message]: Message[]) => message?.Attributes?.ApproximateReceiveCount;
@@ -116,7 +125,7 @@ test.each([
 });
 
 test('every call can be refused until the fault is taken away; a lone lost message is still answered as accepted', async () => {
-  const takeAway = queue.faults.next({ kind: 'refuse-call', times: Number.POSITIVE_INFINITY });
+  const takeAway = queue.faults.next({ kind: 'error-before', times: Number.POSITIVE_INFINITY });
   await expect(send(['a'])).rejects.toMatchObject({ $metadata: { httpStatusCode: 503 } });
   await expect(send(['a'])).rejects.toThrow();
   expect(queue.sendCalls()).toBe(2);
@@ -125,4 +134,65 @@ test('every call can be refused until the fault is taken away; a lone lost messa
   expect((await send(['gone'])).Successful).toHaveLength(1);
   await send(['a']);
   expect(bodies(await receive())).toEqual(['a']);
+});
+
+test.each([
+  ['error-before', [], { name: 'RequestThrottled', $metadata: { httpStatusCode: 400 } }],
+  ['error-after', ['a', 'b'], { name: 'RequestThrottled' }],
+  ['reset-before', [], { code: 'ECONNRESET' }],
+  ['reset-after', ['a', 'b'], { code: 'ECONNRESET' }],
+  ['timeout-before', [], { name: 'TimeoutError' }],
+  ['timeout-after', ['a', 'b'], { name: 'TimeoutError' }],
+] as const)(
+  '%s of a whole call leaves %j in the queue, and is told to whoever planned it',
+  async (kind, arrived, error) => {
+    const fault = { kind, match: /a/, error: 'RequestThrottled' };
+    queue.faults.next(fault);
+    await send(['c']);
+    expect(queue.faults.taken(fault)).toEqual([]);
+    await expect(send(['a', 'b'])).rejects.toMatchObject(error);
+    expect(queue.faults.taken(fault)).toHaveLength(1);
+    expect(bodies(await receive())).toEqual([...arrived, 'c']);
+  },
+);
+
+test('a call is carried out twice, or late, after its caller has given up', async () => {
+  queue.faults.next({ kind: 'twice', match: /a/ });
+  await send(['a', 'b']);
+  expect(bodies(await receive())).toEqual(['a', 'a', 'b', 'b']);
+  queue.faults.next({ kind: 'delay', ms: 1500, match: /late/ });
+  await expect(send(['late'])).rejects.toMatchObject({ name: 'TimeoutError' });
+  expect(bodies(await receive())).not.toContain('late');
+  await arrives('late');
+});
+
+test('a message is delivered twice, or after the one behind it', async () => {
+  queue.faults.next({ kind: 'redeliver', match: /a/ });
+  await send(['a']);
+  const [first, second] = [await receive(), await receive()];
+  expect([bodies(first), bodies(second), receives(second)]).toEqual([['a'], ['a'], '2']);
+  expect(second[0]?.MessageId).toBe(first[0]?.MessageId);
+  queue.faults.next({ kind: 'reorder', match: /front/ });
+  await send(['front', 'behind']);
+  expect(bodies(await receive())).toEqual(['behind']);
+  await arrives('front');
+});
+
+test('a delete fails with and without effect; a purge takes all', async () => {
+  for (const [kind, again] of [
+    ['error-before', ['a']],
+    ['error-after', []],
+  ] as const) {
+    queue.faults.next({ kind, operation: 'DeleteMessageBatch', match: /a/ });
+    await send(['a']);
+    const [message] = await receive();
+    const Entries = [{ Id: '0', ReceiptHandle: message?.ReceiptHandle }];
+    const gone = sqs.send(new DeleteMessageBatchCommand({ QueueUrl: queue.url, Entries }));
+    await expect(gone).rejects.toMatchObject({ $metadata: { httpStatusCode: 503 } });
+    expect(bodies(await receive(2))).toEqual(again);
+    await queue.purge();
+  }
+  await send(['x', 'y'], 1);
+  await queue.purge();
+  expect(await queue.depth()).toMatchObject({ ready: 0, delayed: 0, inFlight: 0 });
 });
