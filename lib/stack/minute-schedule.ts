@@ -1,4 +1,4 @@
-// The tick: each minute the claim function runs, and nothing retries it but the next tick.
+// The tick: functions that run each minute, and that nothing retries but the next minute.
 import { Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Schedule, ScheduleExpression, ScheduleGroup, TimeWindow } from 'aws-cdk-lib/aws-scheduler';
@@ -10,28 +10,26 @@ import type { LedgerFunction } from './ledger-function.ts';
 
 /** What a {@link MinuteSchedule} is made from. */
 export interface MinuteScheduleProps {
-  readonly claim: LedgerFunction;
   readonly settings: Settings;
-  /** What must be deployed before the first tick. */
-  readonly after: Construct;
 }
 
+/** Neither has a retry. 60 s is the shortest age that both Scheduler and Lambda let an event have (their API References). */
+const once = { retryAttempts: 0, maxEventAge: Duration.seconds(60) };
+
 /**
- * An EventBridge schedule in a group of its own, since only a group has metrics of its own. Nothing retries a tick,
- * neither the scheduler nor Lambda's asynchronous invocation: the next tick does the same work. 60 s is the shortest age
- * that both let an event have (Amazon EventBridge Scheduler and AWS Lambda API References).
+ * EventBridge schedules in a group of their own, since only a group has metrics of its own. Nothing retries a tick,
+ * neither the scheduler nor Lambda's asynchronous invocation: the next tick does the same work.
  */
 export class MinuteSchedule extends Construct {
   readonly group: ScheduleGroup;
-  /** Ticks that the scheduler could not hand to Lambda. A claim that fails is seen in Lambda's errors, not here. */
+  /** Ticks that the scheduler could not hand to Lambda. A function that fails is seen in Lambda's errors, not here. */
   readonly lostTicks: Queue;
+  readonly #role: Role;
+  readonly #settings: Settings;
 
-  constructor(scope: Construct, id: string, { claim, settings, after }: MinuteScheduleProps) {
+  constructor(scope: Construct, id: string, { settings }: MinuteScheduleProps) {
     super(scope, id);
-    const once = { retryAttempts: 0, maxEventAge: Duration.seconds(60) };
-    const tick = claim.alias('tick');
-    tick.configureAsyncInvoke(once);
-
+    this.#settings = settings;
     this.group = new ScheduleGroup(this, 'Group', { removalPolicy: RemovalPolicy.DESTROY });
     this.lostTicks = new Queue(this, 'LostTicks', {
       retentionPeriod: Duration.days(settings.deadLetterRetentionDays),
@@ -40,9 +38,9 @@ export class MinuteSchedule extends Construct {
     });
     Validations.of(this.lostTicks).acknowledge({
       id: 'AwsSolutions::AwsSolutions-SQS3',
-      reason: 'It is itself the dead-letter queue, of a schedule; a schedule is not a queue that could name it.',
+      reason: 'It is itself the dead-letter queue, of schedules; a schedule is not a queue that could name it.',
     });
-    const role = new Role(this, 'Role', {
+    this.#role = new Role(this, 'Role', {
       assumedBy: new ServicePrincipal('scheduler.amazonaws.com', {
         conditions: {
           StringEquals: {
@@ -52,14 +50,24 @@ export class MinuteSchedule extends Construct {
         },
       }),
     });
-    const schedule = new Schedule(this, 'Tick', {
-      description: `${claim.contract.purpose}.`,
-      schedule: ScheduleExpression.rate(Duration.seconds(settings.tickSeconds)),
+  }
+
+  /**
+   * Runs a function each minute, by its alias `tick`.
+   * @param id of the schedule
+   * @param after what must be deployed before the first tick
+   */
+  run(fn: LedgerFunction, id: string, after: Construct): void {
+    const tick = fn.alias('tick');
+    tick.configureAsyncInvoke(once);
+    const schedule = new Schedule(this, id, {
+      description: `${fn.contract.purpose}.`,
+      schedule: ScheduleExpression.rate(Duration.seconds(this.#settings.tickSeconds)),
       timeWindow: TimeWindow.off(),
       scheduleGroup: this.group,
-      target: new LambdaInvoke(tick, { ...once, role, deadLetterQueue: this.lostTicks }),
+      target: new LambdaInvoke(tick, { ...once, role: this.#role, deadLetterQueue: this.lostTicks }),
     });
     // The schedule names its group by a literal and its role without the policy, so CloudFormation sees neither need.
-    schedule.node.addDependency(this.group, role, after);
+    schedule.node.addDependency(this.group, this.#role, after);
   }
 }

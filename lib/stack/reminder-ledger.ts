@@ -8,6 +8,7 @@ import { claimFunction } from '../../lambdas/claim/contract.ts';
 import type { FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { brokenInequalities, type Settings, settingsOf } from '../../lambdas/core/settings.ts';
 import { migrateFunction } from '../../lambdas/migrate/contract.ts';
+import { observeFunction } from '../../lambdas/observe/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
@@ -39,6 +40,7 @@ export class ReminderLedger extends Construct {
   readonly webhookSender: LedgerFunction;
   readonly migrate: LedgerFunction;
   readonly rotate: LedgerFunction;
+  readonly observe: LedgerFunction;
   readonly alarms: LedgerAlarms;
 
   /** @throws {Error} when a prop cannot be deployed; what does not fit together fails synthesis, with all its sentences */
@@ -89,7 +91,8 @@ export class ReminderLedger extends Construct {
     this.schedule = functionOf('Schedule', scheduleFunction);
     this.claim = functionOf('Claim', claimFunction);
     this.webhookSender = functionOf('WebhookSender', webhookSenderFunction, props.egress);
-    for (const user of [this.schedule, this.claim, this.webhookSender]) {
+    this.observe = functionOf('Observe', observeFunction);
+    for (const user of [this.schedule, this.claim, this.webhookSender, this.observe]) {
       this.logins.grantLogin(user);
       user.deployAfter(migration);
     }
@@ -101,11 +104,13 @@ export class ReminderLedger extends Construct {
     this.signingSecret.grantSign(this.webhookSender);
 
     this.queue.deliverTo(this.webhookSender, migration);
-    const minute = new MinuteSchedule(this, 'Minute', { claim: this.claim, settings, after: migration });
+    const minute = new MinuteSchedule(this, 'Minute', { settings });
+    minute.run(this.claim, 'Tick', migration);
+    minute.run(this.observe, 'Observation', migration);
     this.alarms = new LedgerAlarms(this, 'Alarms', {
       alarmTopics: props.alarmTopics,
       owners: props.owners,
-      functions: [this.migrate, this.schedule, this.claim, this.webhookSender, this.rotate],
+      functions: [this.migrate, this.schedule, this.claim, this.webhookSender, this.rotate, this.observe],
       claim: this.claim,
       queue: this.queue,
       minute,

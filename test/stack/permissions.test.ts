@@ -66,8 +66,14 @@ const permissions: Record<string, string[]> = {
       ),
     ),
   ],
+  'Ledger/Observe/Role': [
+    ...everyFunction('Observe'),
+    `rds-data:ExecuteStatement on ${database}`,
+    'secretsmanager:GetSecretValue on Ledger/Logins/Observer',
+  ],
   'Ledger/Minute/Role': [
     'lambda:InvokeFunction on Ledger/Claim/Function/Aliastick',
+    'lambda:InvokeFunction on Ledger/Observe/Function/Aliastick',
     'sqs:SendMessage on Ledger/Minute/LostTicks.Arn',
   ],
   // CDK's own, which invokes the migration during a deployment.

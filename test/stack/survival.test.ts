@@ -10,7 +10,7 @@ const stages = {
 
 type Policies = Resource & { readonly DeletionPolicy?: string; readonly UpdateReplacePolicy?: string };
 
-const logs = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate'].map((name) => `Ledger/${name}/Log`);
+const logs = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe'].map((name) => `Ledger/${name}/Log`);
 const logins = ['Schedule', 'Claim', 'WebhookSender', 'Operator', 'Observer'].map((name) => `Ledger/Logins/${name}`);
 
 describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
@@ -44,9 +44,12 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
     );
     expect([...new Set(named)].toSorted()).toEqual([
       'AWS::CloudWatch::Alarm Ledger/Alarms/* AlarmName',
+      'AWS::CloudWatch::CompositeAlarm Ledger/Alarms/* AlarmName',
       'AWS::Events::EventBus Ledger/Lifecycle/Bus Name',
       'AWS::Lambda::Alias Ledger/Claim/Function/Aliastick Name',
+      'AWS::Lambda::Alias Ledger/Observe/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/WebhookSender/Function/Aliasinvitations Name',
+      'AWS::Scheduler::Schedule Ledger/Minute/Observation GroupName',
       'AWS::Scheduler::Schedule Ledger/Minute/Tick GroupName',
       'AWS::Scheduler::ScheduleGroup Ledger/Minute/Group Name',
     ]);
@@ -54,22 +57,28 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
 
   test('every alarm says what silence means, who acts and what to do', () => {
     const alarms = Object.values(template.findResources('AWS::CloudWatch::Alarm'));
+    const following = Object.values(template.findResources('AWS::CloudWatch::CompositeAlarm'));
     expect(alarms.length).toBeGreaterThan(10);
-    for (const { Properties } of alarms) {
+    for (const { Properties } of alarms)
       expect(Properties.TreatMissingData).toMatch(/^(breaching|notBreaching|missing)$/);
+    for (const { Properties } of [...alarms, ...following]) {
       expect(Properties.AlarmDescription).toMatch(/^[A-Z].{30,}\. Acts: .+ \((page|warn)\)\.$/);
       expect(Properties.AlarmName).toMatch(/^ReminderLedger(Dev)? Ledger [a-z-]+$/);
     }
   });
 
-  test('a deployment makes each alarm that silence rings after the tick, so that a first one rings none', () => {
-    const ringing = [...resources].flatMap(([path, { Properties }]) =>
-      path.startsWith('Ledger/Alarms/') && Properties.TreatMissingData !== 'notBreaching' ? [path] : [],
+  test('a deployment makes each alarm that silence rings after the schedules, so that a first one rings none', () => {
+    const ringing = [...resources].flatMap(([path, { Type, Properties }]) =>
+      Type === 'AWS::CloudWatch::Alarm' && Properties.TreatMissingData !== 'notBreaching' ? [path] : [],
     );
-    expect(ringing).toContain('Ledger/Alarms/tick-not-running');
+    expect(ringing).toEqual(
+      expect.arrayContaining(
+        ['tick-not-running', 'observer-silent', 'broken-handoff-measured'].map((id) => `Ledger/Alarms/${id}`),
+      ),
+    );
     for (const path of ringing) {
       const waits = (resources.get(path)?.DependsOn ?? []).map((logicalId) => stages[stage].text({ Ref: logicalId }));
-      expect(waits).toContain('Ledger/Minute/Tick');
+      expect(waits).toEqual(expect.arrayContaining(['Ledger/Minute/Tick', 'Ledger/Minute/Observation']));
     }
   });
 
@@ -134,6 +143,7 @@ test('the logical ids of what holds state never change: another id is another, e
       "LedgerLoginsWebhookSenderC697B0F2",
       "LedgerMigrateLogBB6A50CE",
       "LedgerMinuteLostTicks5A0DD341",
+      "LedgerObserveLogD37E218D",
       "LedgerQueueDeadLetters87546214",
       "LedgerQueueInvitations3EA6EE89",
       "LedgerRotateLog87542860",

@@ -18,7 +18,9 @@ describe('a deployment', () => {
     'Ledger/Claim/Function',
     'Ledger/WebhookSender/Function',
     'Ledger/Queue/Source',
+    'Ledger/Observe/Function',
     'Ledger/Minute/Tick',
+    'Ledger/Minute/Observation',
   ])('makes %s after the migration', (path) => {
     expect(waitsFor(path)).toContain('Ledger/Migration/Trigger');
   });
@@ -36,8 +38,8 @@ describe('a deployment', () => {
     });
   });
 
-  test('starts the tick only when its group and its role’s policy are there', () => {
-    expect(waitsFor('Ledger/Minute/Tick')).toEqual(
+  test.each(['Tick', 'Observation'])('starts %s only when its group and its role’s policy are there', (schedule) => {
+    expect(waitsFor(`Ledger/Minute/${schedule}`)).toEqual(
       expect.arrayContaining(['Ledger/Minute/Group', 'Ledger/Minute/Role/DefaultPolicy']),
     );
   });
@@ -89,22 +91,27 @@ describe('the queue', () => {
   });
 });
 
-describe('the tick', () => {
-  const tick = properties<{ Target: { Arn: unknown; DeadLetterConfig: { Arn: unknown } } }>('Ledger/Minute/Tick');
+describe.each([
+  ['Tick', 'Ledger/Claim/Function/Aliastick'],
+  ['Observation', 'Ledger/Observe/Function/Aliastick'],
+])('the schedule %s', (schedule, alias) => {
+  const tick = properties<{ Target: { Arn: unknown; DeadLetterConfig: { Arn: unknown } } }>(
+    `Ledger/Minute/${schedule}`,
+  );
 
-  test('runs the claim each minute, at no flexible time', () => {
+  test('runs its function each minute, at no flexible time', () => {
     expect(tick).toMatchObject({
       ScheduleExpression: 'rate(1 minute)',
       FlexibleTimeWindow: { Mode: 'OFF' },
       State: 'ENABLED',
     });
-    expect(text(tick.Target.Arn)).toBe('Ledger/Claim/Function/Aliastick');
+    expect(text(tick.Target.Arn)).toBe(alias);
   });
 
   test('is retried by nobody: the next one does its work', () => {
     expect(tick.Target).toMatchObject({ RetryPolicy: { MaximumRetryAttempts: 0, MaximumEventAgeInSeconds: 60 } });
     expect(text(tick.Target.DeadLetterConfig.Arn)).toBe('Ledger/Minute/LostTicks.Arn');
-    expect(properties('Ledger/Claim/Function/Aliastick/EventInvokeConfig')).toMatchObject({
+    expect(properties(`${alias}/EventInvokeConfig`)).toMatchObject({
       MaximumRetryAttempts: 0,
       MaximumEventAgeInSeconds: 60,
     });

@@ -1,0 +1,107 @@
+// The alarms on what AWS itself measures: ticks, functions, queues, capacity.
+import { MathExpression, type Metric, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import type { Alias } from 'aws-cdk-lib/aws-lambda';
+import type { InvitationQueue } from './invitation-queue.ts';
+import type { LedgerDatabase } from './ledger-database.ts';
+import type { LedgerFunction } from './ledger-function.ts';
+import type { MinuteSchedule } from './minute-schedule.ts';
+import { minute, type Watch } from './watch.ts';
+
+/** What {@link serviceWatches} are about. */
+export interface WatchedServices {
+  readonly claim: LedgerFunction;
+  readonly queue: InvitationQueue;
+  readonly minute: MinuteSchedule;
+  readonly database: LedgerDatabase;
+}
+
+/** The alarms on the schedule, the queues and the database. */
+export function serviceWatches({ claim, queue, minute: schedule, database }: WatchedServices): Watch[] {
+  const quiet = TreatMissingData.NOT_BREACHING;
+  return [
+    {
+      id: 'tick-not-running',
+      metric: invocations(claim.alias('tick')),
+      ...{ threshold: 1, below: true, points: [3, 5], missing: TreatMissingData.BREACHING },
+      ...{ severity: 'page', duty: 'control' },
+      says: 'The claim did not run: nothing that becomes due is handed over. Look at the schedule and the claim’s log.',
+    },
+    {
+      id: 'schedule-drops',
+      metric: schedule.group.metricDropped({ period: minute, statistic: 'Sum' }),
+      ...{ threshold: 1, points: [1, 1], missing: quiet, severity: 'warn', duty: 'control' },
+      says: 'EventBridge Scheduler gave a tick up; the next one does its work. Look at the queue of lost ticks for why.',
+    },
+    {
+      id: 'lost-ticks',
+      metric: schedule.lostTicks.metricApproximateNumberOfMessagesVisible({ period: minute, statistic: 'Maximum' }),
+      ...{ threshold: 1, points: [1, 1], missing: quiet, severity: 'warn', duty: 'control' },
+      says: 'A tick that could not be handed to Lambda waits to be looked at. Read it, mend what it names, delete it.',
+    },
+    {
+      id: 'dead-letters',
+      metric: new MathExpression({
+        expression: 'visible + hidden',
+        label: 'messages',
+        period: minute,
+        usingMetrics: {
+          visible: queue.deadLetters.metricApproximateNumberOfMessagesVisible({ statistic: 'Maximum' }),
+          hidden: queue.deadLetters.metricApproximateNumberOfMessagesNotVisible({ statistic: 'Maximum' }),
+        },
+      }),
+      ...{ threshold: 1, points: [1, 1], missing: quiet, severity: 'warn', duty: 'recover' },
+      says: 'No sender could finish with an invitation. Its reminder goes on by the calendar; look for what the message is.',
+    },
+    {
+      id: 'queue-age',
+      metric: queue.queue.metricApproximateAgeOfOldestMessage({ period: minute, statistic: 'Maximum' }),
+      ...{ threshold: 300, points: [3, 3], missing: quiet, severity: 'page', duty: 'recover' },
+      says: 'Invitations wait for more than 300 s: reminders go out late. Look at the sender’s errors and throttles.',
+    },
+    {
+      id: 'database-capacity',
+      metric: database.cluster.metricACUUtilization({ period: minute, statistic: 'Average' }),
+      // Missing: an instance that restarts reports nothing for a while.
+      ...{ threshold: 85, points: [10, 15], missing: TreatMissingData.MISSING, severity: 'warn', duty: 'control' },
+      says: 'The database uses more than 85 % of its capacity. Raise the maximum of `capacity`.',
+    },
+  ];
+}
+
+/** The alarms of one function. */
+export function functionWatches(fn: LedgerFunction): Watch[] {
+  const { name } = fn.contract;
+  const onCall = { missing: TreatMissingData.NOT_BREACHING, severity: 'warn', duty: 'recover' } as const;
+  const of = { statistic: 'Sum', period: minute };
+  const rare = name === 'migrate' || name === 'rotate';
+  const errors: Watch = {
+    id: `${name}-errors`,
+    ...onCall,
+    ...(rare
+      ? { metric: fn.lambda.metricErrors(of), threshold: 1, points: [1, 1] }
+      : {
+          metric: new MathExpression({
+            expression: 'IF(calls > 0, 100 * failed / calls, 0)',
+            label: '% of the calls',
+            period: minute,
+            usingMetrics: { calls: fn.lambda.metricInvocations(of), failed: fn.lambda.metricErrors(of) },
+          }),
+          threshold: 5,
+          points: [3, 5],
+        }),
+    says: `The function ${name} fails. Its log says why; what it left open is recovered by the calendar.`,
+  };
+  const throttles: Watch = {
+    id: `${name}-throttles`,
+    ...onCall,
+    metric: fn.lambda.metricThrottles(of),
+    ...{ threshold: 1, points: [3, 5] },
+    says: `Lambda refuses calls of ${name}. Raise the account’s concurrent executions, or what is reserved for it.`,
+  };
+  return rare ? [errors] : [errors, throttles];
+}
+
+/** Calls by one alias. */
+function invocations(alias: Alias): Metric {
+  return alias.metricInvocations({ period: minute, statistic: 'Sum' }) as Metric;
+}
