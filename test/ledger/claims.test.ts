@@ -124,7 +124,7 @@ test('eight claim while eight open and settle: each reminder stands in one claim
       }
     }
   }
-  const connection = () => new PostgresLedger(ledger.openDatabase('ledger', ledger.settings, 5));
+  const connection = () => new PostgresLedger(ledger.openDatabase('ledger', ledger.settings, { tries: 5 }));
   const eight = Array.from({ length: 8 }, connection);
   await Promise.all([
     ...eight.map((claimer) =>

@@ -71,7 +71,7 @@ describe('one key is one reminder', () => {
 
   test('calls with the same new keys in any order wait for each other, and never in a circle', async () => {
     // Tried once: a deadlock would be an error here.
-    const once = () => new PostgresLedger(ledger.openDatabase('ledger', ledger.settings, 1));
+    const once = () => new PostgresLedger(ledger.openDatabase('ledger', ledger.settings, { tries: 1 }));
     for (let round = 0; round < 5; round += 1) {
       const keys = Array.from({ length: 100 }, (_, place) => `round-${round}-${place}`);
       const orders = [keys, keys.toReversed(), keys, keys.toReversed()];

@@ -9,7 +9,7 @@ import { postgresLogins } from '../../lambdas/store/logins.ts';
 import { scramVerifier } from '../../lambdas/store/scram-verifier.ts';
 import { startDataApi } from '../../lib/local/data-api.ts';
 import { statementModules, statementOf } from './statement-modules.ts';
-import { startTestLedger, type TestLedger } from './test-ledger.ts';
+import { owner, startTestLedger, type TestLedger } from './test-ledger.ts';
 
 const roles = Object.keys(databaseRoles) as DatabaseRole[];
 const passwords = new Map<string, string>();
@@ -20,12 +20,12 @@ let api: Awaited<ReturnType<typeof startDataApi>>;
 function as(user: string): DataApi {
   return new DataApi({ resourceArn: api.resourceArn, secretArn: user, database: 'ledger', settings: ledger.settings });
 }
-const ownerDatabase = () => as(ledger.postgres.user);
-const owner = () => postgresLogins(ownerDatabase(), as);
+const ownerDatabase = () => as(owner.user);
+const logins = () => postgresLogins(ownerDatabase(), as);
 
 async function setLogin(username: string): Promise<void> {
   const password = newPassword();
-  await owner().set({ username, password });
+  await logins().set({ username, password });
   passwords.set(username, password);
 }
 
@@ -39,7 +39,7 @@ beforeAll(async () => {
     },
   });
   process.env.AWS_ENDPOINT_URL_RDS_DATA = api.endpoint;
-  passwords.set(ledger.postgres.user, ledger.postgres.password);
+  passwords.set(owner.user, owner.password);
   for (const role of roles) await setLogin(firstLogin(role));
 }, 60_000);
 afterAll(async () => {
@@ -190,7 +190,7 @@ describe.each(roles)('%s', (role) => {
   });
 
   test('has no grant that lets it become another role', async () => {
-    for (const other of [...roles.filter((one) => one !== role), ledger.postgres.user]) {
+    for (const other of [...roles.filter((one) => one !== role), owner.user, ledger.postgres.user]) {
       expect(await attempt(role, `SET ROLE ${other}`)).toBe('42501');
     }
   });
@@ -284,7 +284,7 @@ describe('set_login', () => {
     );
     expect(error).toMatchObject({ sqlState: '22023' });
     if (verifier !== '') expect(error.message).not.toContain(verifier);
-    expect(await owner().works('ledger_schedule_b')).toBe(false);
+    expect(await logins().works('ledger_schedule_b')).toBe(false);
   });
 
   test('changes a password: the new one logs in, the former no more, and none ever stands in the log of the server', async () => {
@@ -293,11 +293,11 @@ describe('set_login', () => {
     const user = 'ledger_observer_b';
     await setLogin(user);
     const former = passwords.get(user) ?? '';
-    expect(await owner().logInWith(user)).toBe(user);
-    expect(await owner().works(user)).toBe(true);
+    expect(await logins().logInWith(user)).toBe(user);
+    expect(await logins().works(user)).toBe(true);
     await setLogin(user);
     const next = passwords.get(user) ?? '';
-    expect(await owner().logInWith(user)).toBe(user);
+    expect(await logins().logInWith(user)).toBe(user);
     passwords.set(user, former);
     // A connection that is open stays; a new one meets the new password.
     const closing = 'SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = $1';

@@ -17,7 +17,13 @@ import { bindParameters } from '../../lib/local/sql-parameters.ts';
 
 export type TestLedger = Awaited<ReturnType<typeof startTestLedger>>;
 
-const secretArn = 'arn:aws:secretsmanager:us-east-1:000000000000:secret:owner';
+const secretArn = 'arn:aws:secretsmanager:us-east-1:000000000000:secret:superuser';
+/** Owns the database and migrates it. No superuser, as the owner of an Aurora cluster is none. */
+export const owner = {
+  secretArn: 'arn:aws:secretsmanager:us-east-1:000000000000:secret:owner',
+  user: 'ledger_owner',
+  password: 'owner',
+};
 
 /** The worker that tests claim and open as. */
 export const worker: Worker = { functionVersion: '7', requestId: 'request-1', logStream: '2026/12/02/[7]abc' };
@@ -35,27 +41,22 @@ export async function startTestLedger(stage: Stage = 'production') {
   const postgres = await startPostgres({ directory, fresh: true });
   const api = await startDataApi({
     postgres,
-    accounts: [{ secretArn, user: postgres.user, password: postgres.password }],
+    accounts: [{ secretArn, user: postgres.user, password: postgres.password }, owner],
   });
   process.env.AWS_ENDPOINT_URL_RDS_DATA = api.endpoint;
   process.env.AWS_REGION = 'us-east-1';
   process.env.AWS_ACCESS_KEY_ID = 'test';
   process.env.AWS_SECRET_ACCESS_KEY = 'test';
   const settings = settingsOf(stage);
-  const open = (database: string, use: Settings = settings, tries?: number) =>
-    new DataApi({
-      resourceArn: api.resourceArn,
-      secretArn,
-      database,
-      settings: use,
-      ...(tries === undefined ? {} : { tries }),
-    });
-  await postgres.createDatabase('ledger');
-  await migrateSchema(open('ledger'), migrationFiles(), settings);
+  const open = (database: string, use: Settings = settings, more: { tries?: number; secretArn?: string } = {}) =>
+    new DataApi({ resourceArn: api.resourceArn, secretArn, database, settings: use, ...more });
+  const admin = new pg.Pool({ connectionString: postgres.url('postgres'), max: 1 });
+  await admin.query(`CREATE ROLE ${owner.user} LOGIN CREATEDB CREATEROLE PASSWORD '${owner.password}'`);
+  await admin.query(`CREATE DATABASE ledger OWNER ${owner.user}`);
+  await admin.end();
+  await migrateSchema(open('ledger', settings, { secretArn: owner.secretArn }), migrationFiles(), settings);
   const pool = new pg.Pool({ connectionString: postgres.url('ledger'), max: 10 });
   pool.on('error', () => undefined);
-  // Its superuser is the schema's owner, whom migrate frees of the time limits, and here stands for the functions too.
-  await pool.query(`ALTER ROLE ${postgres.user} IN DATABASE ledger RESET ALL`);
   const session = () => startSession(postgres.url('ledger'), settings);
   return {
     directory,

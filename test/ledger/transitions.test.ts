@@ -100,6 +100,7 @@ describe('evidence', () => {
     dispatch_gate: 'operators pause everything',
     lifecycle_event: 'announced_at is set when the bus accepts it',
     claim_batch: 'what a claim took; retention removes it',
+    claim_exclusion: 'operators end it by readmitting the row; it is never deleted',
   };
   const evidence: Readonly<Record<string, (row: Arranged) => Columns>> = {
     delivery_attempt: ({ deliveryId }) => ({
