@@ -114,8 +114,9 @@ export async function startDataApi(options: {
         // The second one ends a statement whose connection was given up at the time limit.
         options: '-c TimeZone=UTC -c client_connection_check_interval=500',
       });
-      // A server that stops ends idle connections; the next call meets the error itself.
+      // A server that stops ends connections, idle or in a caller's hands; the next call meets the error itself.
       pool.on('error', () => undefined);
+      pool.on('connect', (client) => client.on('error', () => undefined));
       pools.set(key, pool);
     }
     return pool.connect();
