@@ -49,7 +49,7 @@ export async function askFor(
   }
 
   async function make({ at, wishes }: Call, place: number): Promise<void> {
-    await sleep(at - Date.now());
+    await sleep(Math.max(0, at - Date.now()));
     const times = draw(options.seed, 'twice', place) < options.twiceRate ? 2 : 1;
     const heard = await Promise.all(Array.from({ length: times }, () => ask(wishes)));
     const lines = wishes.map(({ payloadText: _text, ...wish }, no) => {
