@@ -1,0 +1,179 @@
+// Runs mutants: each worker has a server of its own, and each mutant a database copied from a template, its tests and a time limit.
+import { mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { readMigrations } from '../../lambdas/store/migrations.ts';
+import { type Postgres, startPostgres } from '../../lib/local/postgres.ts';
+import { type Mutant, mutated, read, repository } from './mutant.ts';
+import { preparable } from './mutants.ts';
+import { runTests, type TestRun } from './run-tests.ts';
+import { patternFor, testsOfSubjects } from './tests-of-subjects.ts';
+import { runOn } from './worker-postgres.ts';
+
+/** What became of a mutant: a test failed, the tests did not end, none failed, or it is no working product to begin with. */
+export type Fate = 'killed' | 'hung' | 'survived' | 'broken';
+
+export interface Result {
+  readonly mutant: Mutant;
+  readonly fate: Fate;
+  /** The test that failed, or what else tells the fate. */
+  readonly by: string;
+  readonly seconds: number;
+}
+
+export interface RunOptions {
+  readonly workers: number;
+  /** Told after each mutant, and before the first with none. */
+  readonly onResult?: (result: Result | null, mutants: number) => void;
+}
+
+/** The tests fail already without a mutant: nothing that they say of one counts. */
+export class UnsoundTestsError extends Error {
+  override readonly name = 'UnsoundTestsError';
+}
+
+/**
+ * Runs each mutant against the tests of its subject. First all those tests run without one, which also tells how long they take.
+ * @throws {UnsoundTestsError} when they fail
+ */
+export async function runMutants(mutants: readonly Mutant[], options: RunOptions): Promise<Result[]> {
+  const directory = mkdtempSync(join(tmpdir(), 'reminder-ledger-mutants-'));
+  const workers = await Promise.all(
+    Array.from({ length: Math.min(options.workers, mutants.length) }, (_, number) => Worker.start(directory, number)),
+  );
+  try {
+    const subjects = [...new Set(mutants.map(({ subject }) => subject))];
+    const seconds = new Map<string, number>();
+    await shareOut(workers, subjects, async (worker, subject) => {
+      const run = await worker.testsOf(subject, null, longestBaseline);
+      if (run.end !== 'passed') throw new UnsoundTestsError(`${subject}, without any mutant: ${run.end}: ${run.by}`);
+      seconds.set(subject, run.seconds);
+    });
+    options.onResult?.(null, mutants.length);
+    const results = new Map<Mutant, Result>();
+    await shareOut(workers, mutants, async (worker, mutant) => {
+      const limit = 20 + 4 * (seconds.get(mutant.subject) ?? 0);
+      const result = await worker.resultOf(mutant, limit);
+      results.set(mutant, result);
+      options.onResult?.(result, mutants.length);
+    });
+    return mutants.flatMap((mutant) => results.get(mutant) ?? []);
+  } finally {
+    await Promise.all(workers.map((worker) => worker.stop()));
+    rmSync(directory, { recursive: true, force: true });
+  }
+}
+
+/** Seconds that the tests of one subject may take without a mutant. */
+const longestBaseline = 300;
+
+/** Each worker takes the next piece until none is left. */
+async function shareOut<Piece>(
+  workers: readonly Worker[],
+  pieces: readonly Piece[],
+  work: (worker: Worker, piece: Piece) => Promise<void>,
+): Promise<void> {
+  const waiting = pieces.values();
+  await Promise.all(
+    workers.map(async (worker) => {
+      for (const piece of waiting) await work(worker, piece);
+    }),
+  );
+}
+
+class Worker {
+  readonly #postgres: Postgres;
+  readonly #directory: string;
+  #template = '';
+
+  private constructor(postgres: Postgres, directory: string) {
+    this.#postgres = postgres;
+    this.#directory = directory;
+  }
+
+  static async start(parent: string, number: number): Promise<Worker> {
+    const directory = join(parent, `worker-${number}`);
+    const worker = new Worker(await startPostgres({ directory, fresh: true }), directory);
+    await worker.#makeSchema('unchanged', null);
+    await worker.#postgres.createDatabase('planning', 'unchanged');
+    return worker;
+  }
+
+  async resultOf(mutant: Mutant, limit: number): Promise<Result> {
+    const began = performance.now();
+    const result = (fate: Fate, by: string): Result => ({
+      mutant,
+      fate,
+      by,
+      seconds: Math.round((performance.now() - began) / 100) / 10,
+    });
+    try {
+      if (mutant.file.endsWith('.sql')) await this.#makeSchema('changed', mutant);
+      else if (mutant.file.includes('/statements/')) await this.#plan(mutant);
+    } catch (error) {
+      return result('broken', error instanceof Error ? error.message : String(error));
+    }
+    const run = await this.testsOf(mutant.subject, mutant, limit);
+    return result(fates[run.end], run.by);
+  }
+
+  async testsOf(subject: string, mutant: Mutant | null, limit: number): Promise<TestRun> {
+    await this.#useTemplate(mutant?.file.endsWith('.sql') ? 'changed' : 'unchanged');
+    const { host, port, user, password } = this.#postgres;
+    return runTests({
+      files: testsOfSubjects[subject] ?? [],
+      pattern: patternFor(subject),
+      mutant,
+      server: { host, port, user, password },
+      directory: this.#directory,
+      limitSeconds: limit,
+    });
+  }
+
+  /** Whether PostgreSQL can plan the changed statement: a test that fails because it cannot would prove nothing. */
+  async #plan(mutant: Mutant): Promise<void> {
+    await runOn(this.#postgres.url('planning'), `PREPARE changed AS ${await preparable(mutant)}`);
+  }
+
+  /** The schema as the migrations make it, with the mutant's change, and recorded as if there were none. */
+  async #makeSchema(name: 'unchanged' | 'changed', mutant: Mutant | null): Promise<void> {
+    await this.#postgres.dropDatabase(name);
+    await this.#postgres.createDatabase(name, 'template0');
+    const files = readdirSync(new URL('migrations/', repository));
+    const migrations = (change: Mutant | null) =>
+      readMigrations(
+        files.map((file) => {
+          const path = `migrations/${file}`;
+          return [file, path === change?.file ? mutated(change) : read(path)];
+        }),
+      );
+    await runOn(
+      this.#postgres.url(name),
+      ...migrations(mutant).flatMap(({ statements }) => statements),
+      'CREATE TABLE schema_migration (version integer, name text, checksum text, applied_at timestamptz DEFAULT now())',
+      ...migrations(null).map(({ version, name: file, checksum }) => ({
+        text: 'INSERT INTO schema_migration (version, name, checksum) VALUES ($1, $2, $3)',
+        values: [version, file, checksum],
+      })),
+      // The tests' migrate is another owner, and must find its work done.
+      'GRANT SELECT ON schema_migration TO PUBLIC',
+      'GRANT EXECUTE ON FUNCTION limit_statements TO PUBLIC',
+    );
+  }
+
+  /** Makes new databases of the server copies of another one, whoever creates them. */
+  async #useTemplate(name: 'unchanged' | 'changed'): Promise<void> {
+    // A changed schema is made anew for each mutant under the same name.
+    if (this.#template === name && name !== 'changed') return;
+    await runOn(this.#postgres.url('postgres'), 'ALTER DATABASE template1 IS_TEMPLATE false');
+    await this.#postgres.dropDatabase('template1');
+    await this.#postgres.createDatabase('template1', name);
+    this.#template = name;
+  }
+
+  stop(): Promise<void> {
+    return this.#postgres.stop();
+  }
+}
+
+const fates = { passed: 'survived', failed: 'killed', 'ran out of time': 'hung', 'ran no test': 'broken' } as const;

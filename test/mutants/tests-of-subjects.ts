@@ -1,0 +1,66 @@
+// Which tests stand for which part of the product: a mutant runs only those, in this order, until one fails.
+import { verbs } from '../../lambdas/core/delivery-states.ts';
+
+const ledger = (...names: string[]) => names.map((name) => `test/ledger/${name}.test.ts`);
+const guard = ledger('transitions');
+const rules = ledger('failure-rules');
+const sender = ledger('limits', 'neighbours', 'poison');
+
+/** By the name of a statement, SQL function, trigger or table, or by the path of a file. Those that fail soonest stand first. */
+export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
+  schedule: ledger('identity', 'moves', 'lost-answers'),
+  cancel: ledger('moves', 'matrix', 'identity', 'lost-answers'),
+  reschedule: ledger('moves', 'matrix', 'identity', 'lost-answers'),
+  claim: ledger('moves', 'evidence', 'matrix', 'poison', 'twins', 'claims', 'lost-answers'),
+  'claim-by-id': ledger('moves', 'matrix', 'twins', 'lost-answers'),
+  enqueue: ledger('moves', 'matrix', 'lost-answers'),
+  release: ledger('moves', 'matrix', 'lost-answers'),
+  unpark: ledger('moves', 'matrix', 'twins', 'claims', 'lost-answers'),
+  open: ledger('moves', 'evidence', 'attempts', 'matrix', 'poison', 'lost-answers'),
+  settle: ledger('moves', 'evidence', 'attempts', 'matrix', 'lost-answers'),
+  announce: ledger('lost-answers'),
+  'add-destination': ledger('lost-answers'),
+  exclude: ledger('poison'),
+  readmit: ledger('poison'),
+
+  retry_delay: rules,
+  state_after_failure: rules,
+  'migrations/0011_create_failure_rules.sql': rules,
+
+  reminder_delivery: guard,
+  refuse_unknown_transition: guard,
+  known_transition: guard,
+  identity_never_changes: guard,
+  reminder_is_never_deleted: guard,
+  attempts_are_insert_only: guard,
+  outcomes_are_insert_only: guard,
+  receipts_are_insert_only: guard,
+  answers_are_insert_only: guard,
+  actions_are_insert_only: guard,
+  exclusion_is_never_deleted: guard,
+
+  'lambdas/core/deliver-invitations.ts': sender,
+  'lambdas/core/claim-due.ts': ledger('claims'),
+  'lambdas/core/dispatch.ts': ledger('claims'),
+  'lambdas/core/outcome-policy.ts': ['test/webhook/outcome-policy.test.ts'],
+  'lambdas/queue/invitations.ts': ['test/adapters/invitations.test.ts'],
+};
+
+/** Verbs and commands, as the tests that go through all of them name their parts. */
+const parts = new Map<string, string>(
+  Object.entries(verbs).flatMap(([verb, { statement }]) =>
+    typeof statement === 'string' ? [[verb, statement] as const, [camelCase(statement), statement] as const] : [],
+  ),
+)
+  .set('schedule', 'schedule')
+  .set('announce', 'announce');
+
+/** A pattern of test names that leaves out the parts of other statements. */
+export function patternFor(subject: string): string {
+  const others = [...parts].filter(([, statement]) => statement !== subject).map(([part]) => part);
+  return `^(?!(${others.join('|')}) )`;
+}
+
+function camelCase(name: string): string {
+  return name.replaceAll(/-([a-z])/g, (_, letter: string) => letter.toUpperCase());
+}
