@@ -45,6 +45,8 @@ export interface EnvironmentOptions {
   readonly compileCache: string;
   /** Environment variables that no function asked for: what a rehearsal loads into the process. */
   readonly preloads: Readonly<Record<string, string>>;
+  /** How far its wall clock is ahead. Its time-outs are spans: it is told their ends by its own clock. */
+  readonly clockSkewMs: number;
   /** Called once, as soon as it must get no more invocations. */
   readonly onEnd: () => void;
 }
@@ -174,7 +176,7 @@ export class ExecutionEnvironment {
     const limitMs = this.fn.timeoutSeconds * 1000;
     this.#limit(limitMs);
     this.#child.kill('SIGCONT');
-    next({ ...invocation, deadlineMs: Date.now() + limitMs });
+    next({ ...invocation, deadlineMs: Date.now() + this.#options.clockSkewMs + limitMs });
   }
 
   #limit(ms: number): void {

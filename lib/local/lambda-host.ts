@@ -68,6 +68,7 @@ export async function startLambdaHost(
   const watch = deathWatch('KILL');
   const watchOver = () => watch.over([...environments.values()].map(({ pid }) => pid));
   const preloads = preloadsOf(rehearsal);
+  const { clockSkewMs = 0 } = rehearsal;
   const thawing = thaw(rehearsal.faultDirectory, (pid) => [...environments.values()].find((one) => one.pid === pid));
   let stopping = false;
 
@@ -115,7 +116,7 @@ export async function startLambdaHost(
     };
     const compileCache = join(directory, 'compile-cache');
     const environment: ExecutionEnvironment = new ExecutionEnvironment({
-      ...{ fn, api, log, compileCache, preloads, onEnd },
+      ...{ fn, api, log, compileCache, preloads, clockSkewMs, onEnd },
     });
     environments.set(environment.id, environment);
     watchOver();
