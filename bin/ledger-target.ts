@@ -2,7 +2,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { settingsOf } from '../lambdas/core/settings.ts';
 import type { CommandAnswer, ScheduleRequest, ScheduleResponse } from '../lambdas/schedule/contract.ts';
@@ -10,6 +9,7 @@ import { DataApi } from '../lambdas/store/data-api.ts';
 import { parseTrustedCidrs, type TrustedRange } from '../lambdas/webhook/address-wall.ts';
 import { deriveSigningSecret } from '../lambdas/webhook/signing.ts';
 import { signingKeys } from '../lambdas/webhook/signing-keys.ts';
+import { StackOutputsError, stackOutputs } from './stack-outputs.ts';
 
 /** Where local AWS keeps its data unless told otherwise. */
 export const localDirectory = fileURLToPath(new URL('../.local-aws/', import.meta.url));
@@ -28,14 +28,15 @@ export class UsageError extends Error {
 }
 
 /** What a stack's outputs or local AWS's `endpoints.json` name alike. */
-interface Outputs {
-  readonly ScheduleFunctionName: string;
-  readonly DatabaseArn: string;
-  readonly DatabaseOperatorSecretArn: string;
-  readonly DatabaseObserverSecretArn: string;
-  readonly DatabaseName: string;
-  readonly SigningSecretArn: string;
-}
+const outputNames = [
+  'ScheduleFunctionName',
+  'DatabaseArn',
+  'DatabaseOperatorSecretArn',
+  'DatabaseObserverSecretArn',
+  'DatabaseName',
+  'SigningSecretArn',
+] as const;
+type Outputs = Readonly<Record<(typeof outputNames)[number], string>>;
 
 /** A reachable ledger. */
 export class LedgerTarget {
@@ -66,7 +67,7 @@ export class LedgerTarget {
   static async find(options: TargetOptions): Promise<LedgerTarget> {
     return options.stack === undefined
       ? localTarget(options.local ?? localDirectory, (outputs, trusted) => new LedgerTarget(outputs, trusted))
-      : new LedgerTarget(await stackOutputs(options.stack), []);
+      : new LedgerTarget(await outputsOf(options.stack), []);
   }
 
   /**
@@ -103,17 +104,10 @@ export class LedgerTarget {
   }
 }
 
-async function stackOutputs(stack: string): Promise<Outputs> {
-  const { Stacks: stacks } = await new CloudFormationClient({})
-    .send(new DescribeStacksCommand({ StackName: stack }))
-    .catch((error: Error) => {
-      throw new UsageError(`--stack: got ${JSON.stringify(stack)}: ${error.message}; check the name, region and login`);
-    });
-  const outputs = Object.fromEntries((stacks?.[0]?.Outputs ?? []).map((o) => [o.OutputKey ?? '', o.OutputValue ?? '']));
-  if (!outputs.ScheduleFunctionName) {
-    throw new UsageError(`--stack: ${JSON.stringify(stack)} has no output ScheduleFunctionName; name a ledger's stack`);
-  }
-  return outputs as unknown as Outputs;
+function outputsOf(stack: string): Promise<Outputs> {
+  return stackOutputs(stack, outputNames).catch((error: unknown) => {
+    throw error instanceof StackOutputsError ? new UsageError(error.message) : error;
+  });
 }
 
 function localTarget(

@@ -44,11 +44,16 @@ const stages: Readonly<Record<DeploymentStage, StageDefaults>> = {
 /** The names that {@link deploymentStageOf} knows. */
 export const knownDeploymentStages = Object.keys(stages) as readonly DeploymentStage[];
 
-/** @throws {Error} when no stage of that name is deployed; the message names the known ones */
+/** No stage of that name is deployed; the message names the known ones. */
+export class UnknownStageError extends Error {
+  override readonly name = 'UnknownStageError';
+}
+
+/** @throws {UnknownStageError} when no stage of that name is deployed */
 export function deploymentStageOf(name: string): DeploymentStage {
   const stage = knownDeploymentStages.find((known) => known === name);
   if (stage === undefined) {
-    throw new Error(`stage: got ${JSON.stringify(name)}; use one of ${knownDeploymentStages.join(', ')}`);
+    throw new UnknownStageError(`stage: got ${JSON.stringify(name)}; use one of ${knownDeploymentStages.join(', ')}`);
   }
   return stage;
 }

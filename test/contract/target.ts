@@ -2,7 +2,6 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { CloudFormationClient, DescribeStacksCommand } from '@aws-sdk/client-cloudformation';
 import { LambdaClient } from '@aws-sdk/client-lambda';
 import {
   BeginTransactionCommand,
@@ -15,6 +14,7 @@ import {
 } from '@aws-sdk/client-rds-data';
 import { GetSecretValueCommand, SecretsManagerClient } from '@aws-sdk/client-secrets-manager';
 import { SQSClient } from '@aws-sdk/client-sqs';
+import { checkedOutputs, stackOutputs } from '../../bin/stack-outputs.ts';
 import { type Settings, settingsOf } from '../../lambdas/core/settings.ts';
 import { type DataApiLimits, startDataApi } from '../../lib/local/data-api.ts';
 import { type LocalAws, startLocalAws } from '../../lib/local/local-aws.ts';
@@ -87,12 +87,7 @@ export function openTarget(): Promise<Target> {
 }
 
 async function stackTarget(stack: string): Promise<Target> {
-  const answer = await new CloudFormationClient({}).send(new DescribeStacksCommand({ StackName: stack }));
-  const found = (answer.Stacks?.[0]?.Outputs ?? []).map(({ OutputKey = '', OutputValue = '' }) => [
-    OutputKey,
-    OutputValue,
-  ]);
-  const outputs = checkedOutputs(stack, Object.fromEntries(found));
+  const outputs = await stackOutputs(stack, outputNames);
   const clients = newClients();
   const database = databaseOf(outputs, clients.rdsData);
   return {
@@ -107,7 +102,7 @@ async function stackTarget(stack: string): Promise<Target> {
 async function localTarget(): Promise<Target> {
   const directory = mkdtempSync(join(tmpdir(), 'reminder-ledger-contract-'));
   const local = await startLocalAws({ stage: 'rehearsal', directory, fresh: true });
-  const outputs = checkedOutputs('local AWS', local.outputs);
+  const outputs = checkedOutputs('local AWS', local.outputs, outputNames);
   // The clients read their endpoints from the environment, as those of the product do.
   Object.assign(process.env, local.environment);
   const clients = newClients();
@@ -160,14 +155,6 @@ function newClients() {
     for (const client of Object.values(clients)) client.destroy();
   };
   return { ...clients, destroy };
-}
-
-function checkedOutputs(where: string, outputs: Readonly<Record<string, string>>): Record<OutputName, string> {
-  const missing = outputNames.filter((name) => !outputs[name]);
-  if (missing.length > 0) {
-    throw new Error(`${where} has no output ${missing.join(', ')}; name a ledger's stack of this version`);
-  }
-  return outputs as Record<OutputName, string>;
 }
 
 function databaseOf(outputs: Readonly<Record<OutputName, string>>, client: RDSDataClient): Database {

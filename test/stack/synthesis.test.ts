@@ -69,10 +69,10 @@ describe('the app', () => {
     }
   });
 
-  test('names the stages that it knows when asked for another', () => {
+  test('names the stages that it knows when asked for another, in one sentence', () => {
     const { status, stderr } = run({ stage: 'staging' });
-    expect(status).not.toBe(0);
-    expect(stderr).toContain('stage: got "staging"; use one of production, dev');
+    expect(status).toBe(1);
+    expect(stderr).toBe('stage: got "staging"; use one of production, dev\n');
   });
 });
 
