@@ -1,0 +1,181 @@
+// The alarms on what functions publish: their metrics are those that the bundles print, and a silent observer pages once.
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { Stack } from 'aws-cdk-lib';
+import { Topic } from 'aws-cdk-lib/aws-sns';
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest';
+import { deliverInvitations } from '../../lambdas/core/deliver-invitations.ts';
+import { settingsOf } from '../../lambdas/core/settings.ts';
+import { heartbeat, measures, observeFunction } from '../../lambdas/observe/contract.ts';
+import { systemClock } from '../../lambdas/runtime/clock.ts';
+import { functionMeter } from '../../lambdas/runtime/meter.ts';
+import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
+import { type LocalAws, startLocalAws } from '../../lib/local/local-aws.ts';
+import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
+import { outcome, worker } from '../ledger/test-ledger.ts';
+import { newApp, type Resource, synthesized } from './synthesized.ts';
+
+interface Dimension {
+  readonly Name: string;
+  readonly Value: string;
+}
+interface NamedMetric {
+  readonly Namespace: string;
+  readonly MetricName: string;
+  readonly Dimensions?: readonly Dimension[];
+}
+
+/** `namespace metric dimension=value`, by which CloudWatch tells one metric from another. */
+const nameOf = ({ Namespace, MetricName, Dimensions = [] }: NamedMetric) =>
+  [Namespace, MetricName, ...Dimensions.map(({ Name, Value }) => `${Name}=${Value}`).toSorted()].join(' ');
+
+/** The metrics that an alarm reads, its own or those of its expression. */
+function readBy({ Properties }: Resource): string[] {
+  const { Metrics } = Properties as { Metrics?: { MetricStat?: { Metric: NamedMetric } }[] };
+  if (Metrics === undefined) return [nameOf(Properties as unknown as NamedMetric)];
+  return Metrics.flatMap(({ MetricStat }) => (MetricStat === undefined ? [] : [nameOf(MetricStat.Metric)]));
+}
+
+/** The metrics that lines of a log hold in CloudWatch's embedded format, with the values of the last. */
+function printedIn(log: string): Map<string, { value: unknown; unit: string }> {
+  const printed = new Map<string, { value: unknown; unit: string }>();
+  for (const line of log.split('\n').filter((text) => text.includes('"_aws"'))) {
+    const { _aws, ...values } = JSON.parse(line) as {
+      _aws: {
+        CloudWatchMetrics: { Namespace: string; Dimensions: string[][]; Metrics: { Name: string; Unit: string }[] }[];
+      };
+      [name: string]: unknown;
+    };
+    for (const { Namespace, Dimensions: sets, Metrics } of _aws.CloudWatchMetrics) {
+      for (const { Name: MetricName, Unit: unit } of Metrics) {
+        for (const names of sets) {
+          const Dimensions = names.map((Name) => ({ Name, Value: String(values[Name]) }));
+          printed.set(nameOf({ Namespace, MetricName, Dimensions }), { value: values[MetricName], unit });
+        }
+      }
+    }
+  }
+  return printed;
+}
+
+const stack = new Stack(newApp(), 'Shop');
+new ReminderLedger(stack, 'Ledger', {
+  alarmTopics: { page: new Topic(stack, 'page'), warn: new Topic(stack, 'warn') },
+});
+const { resources, text } = synthesized(stack);
+const alarms = new Map(
+  [...resources].flatMap(([path, resource]): [string, Resource][] =>
+    /^AWS::CloudWatch::(Composite)?Alarm$/.test(resource.Type) ? [[path.replace('Ledger/Alarms/', ''), resource]] : [],
+  ),
+);
+const readFrom = (functionName: string) => {
+  const read = [...alarms.values()].filter(({ Type }) => Type === 'AWS::CloudWatch::Alarm').flatMap(readBy);
+  return read.filter((name) => name.startsWith('ReminderLedger ') && name.endsWith(` service=${functionName}`));
+};
+
+describe('what alarms read', () => {
+  const directory = mkdtempSync(join(tmpdir(), 'reminder-ledger-alarms-'));
+  let aws: LocalAws;
+  let answer: unknown;
+  let printed: ReturnType<typeof printedIn>;
+  beforeAll(async () => {
+    aws = await startLocalAws({ stage: 'rehearsal', directory, fresh: true });
+    answer = await aws.invoke('observe', {});
+    printed = printedIn(readFileSync(join(directory, 'logs', 'observe.log'), 'utf8'));
+  });
+  afterAll(async () => {
+    await aws.stop();
+    rmSync(directory, { recursive: true });
+  });
+  afterEach(() => vi.restoreAllMocks());
+
+  test('of the observer is what its bundle prints, name, namespace and dimensions alike', () => {
+    const read = readFrom(observeFunction.name);
+    expect(read.length).toBeGreaterThan(15);
+    expect(read.filter((name) => !printed.has(name))).toEqual([]);
+  });
+
+  test('is printed with zeros and a heartbeat, each in the unit that its thresholds count in', () => {
+    const zeros = Object.entries(measures).map(([name, unit]): [string, object] => [
+      `ReminderLedger ${name} service=observe`,
+      { value: 0, unit: unit === 'count' ? 'Count' : 'Milliseconds' },
+    ]);
+    const beat: [string, object] = [`ReminderLedger ${heartbeat} service=observe`, { value: 1, unit: 'Count' }];
+    expect(Object.fromEntries(printed)).toEqual(Object.fromEntries([...zeros, beat]));
+    expect(answer).toEqual(Object.fromEntries(Object.keys(measures).map((name) => [name, 0])));
+  });
+
+  test('of the sender is what it prints when a success cannot be recorded', async () => {
+    const lines: string[] = [];
+    const keep = (line: unknown) => void lines.push(String(line));
+    vi.spyOn(console, 'log').mockImplementation(keep);
+    vi.spyOn(process.stdout, 'write').mockImplementation((line) => {
+      keep(line);
+      return true;
+    });
+    const meter = functionMeter(webhookSenderFunction.name);
+    const log = { info: () => undefined, warn: () => undefined, error: () => undefined };
+    const opened = { answer: 'opened', deliveryId: 'd', attemptNo: 1, key: 'k', payload: '{}' } as const;
+    const session = { post: async () => outcome('d', ''), close: async () => undefined };
+    await deliverInvitations(
+      {
+        ledger: {
+          open: async () => [{ ...opened, destination: 'to', url: 'https://to.example/', deadlineMs: null }],
+          settle: () => Promise.reject(new Error('gone')),
+        },
+        webhook: { prepare: async () => session },
+        ...{ clock: systemClock, settings: settingsOf('rehearsal'), newToken: () => 'token' },
+      },
+      { worker, signal: new AbortController().signal, remainingMs: () => 60_000, log, meter },
+      [{ deliveryId: 'd', notBefore: 0 }],
+    );
+    meter.publish();
+    vi.restoreAllMocks();
+    const read = readFrom(webhookSenderFunction.name);
+    expect(read).toHaveLength(1);
+    expect([...printedIn(lines.join('\n')).keys()]).toEqual(expect.arrayContaining(read));
+  });
+});
+
+describe('a silent observer', () => {
+  const followed = [...alarms.keys()].flatMap((id) => (id.endsWith('-measured') ? [id.replace('-measured', '')] : []));
+
+  test('rings one alarm that tells a person', () => {
+    const { Properties } = alarms.get('observer-silent') ?? {};
+    expect(Properties).toMatchObject({ TreatMissingData: 'breaching', Threshold: 1, EvaluationPeriods: 3 });
+    expect([Properties?.AlarmActions].flat().map(text)).toEqual(['page']);
+  });
+
+  test('rings no other: each that silence rings is told by one that it suppresses', () => {
+    const ringing = [...alarms].filter(
+      ([id, alarm]) =>
+        alarm.Properties.TreatMissingData === 'breaching' &&
+        readBy(alarm).some((name) => name.endsWith(' service=observe')) &&
+        id !== 'observer-silent',
+    );
+    expect(ringing.map(([id]) => id)).toEqual(followed.map((id) => `${id}-measured`));
+    expect(followed.length).toBeGreaterThan(8);
+  });
+
+  test.each(followed)('%s waits for it, then tells whom it should', (id) => {
+    const measured = alarms.get(`${id}-measured`)?.Properties ?? {};
+    for (const action of ['AlarmActions', 'OKActions', 'InsufficientDataActions'])
+      expect(measured).not.toHaveProperty(action);
+    const { Type, Properties } = alarms.get(id) as Resource;
+    expect(Type).toBe('AWS::CloudWatch::CompositeAlarm');
+    expect(text(Properties.AlarmRule)).toBe(`ALARM("Ledger/Alarms/${id}-measured.Arn")`);
+    expect(text(Properties.ActionsSuppressor)).toBe('Ledger/Alarms/observer-silent.Arn');
+    const severity = /\((\w+)\)\.$/.exec(String(Properties.AlarmDescription))?.[1];
+    for (const actions of [Properties.AlarmActions, Properties.OKActions])
+      expect([actions].flat().map(text)).toEqual([severity]);
+    // By how much the observer's alarm, three minutes of three, may ring later than one that looks at fewer.
+    const later = 3 - Number(measured.EvaluationPeriods);
+    expect(Number(Properties.ActionsSuppressorWaitPeriod)).toBeGreaterThanOrEqual(later * 60 + 120);
+  });
+});
+
+test('two alarms on one age, a warning before a page', () => {
+  const threshold = (id: string) => Number(alarms.get(`${id}-measured`)?.Properties.Threshold);
+  expect([threshold('scheduler-lag'), threshold('scheduler-lag-long')]).toEqual([180_000, 600_000]);
+});
