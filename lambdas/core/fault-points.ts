@@ -13,6 +13,8 @@ export const faultPoints = {
   get: 'The statement that reads reminders for a product.',
   unpark: 'The statement that gives the rows of active destinations back to the calendar, at the beginning of a tick.',
   claim: 'The statement that takes what the calendar must look at now.',
+  'list-due': 'The statement that reads what is due, after a row has kept its whole batch from being claimed.',
+  exclude: 'The statement that sets such a row aside.',
   'claim-by-id': 'The statement that takes reminders close to due as a product asks for them, ahead of the tick.',
   'send-message-batch': 'One call that hands up to ten invitations to the queue.',
   enqueue: 'The statement that marks what the queue accepted.',
@@ -24,6 +26,9 @@ export const faultPoints = {
   open: 'The statement that commits the intent of attempts and takes their leases.',
   dial: 'From the look-up of the host to the end of the TLS handshake; no byte of the request has left.',
   settle: 'The statement that records what became of attempts.',
+  'observe-calendar': 'The statement that reads counts and ages of what waits.',
+  'observe-destinations': 'The statement that reads how destinations do.',
+  'observe-outcomes': 'The statement that reads what became of recent attempts.',
 } as const;
 
 /** An effect by the name it is published under. */

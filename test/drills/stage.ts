@@ -23,6 +23,8 @@ export interface Stage {
   readonly receiver: Receiver;
   readonly pool: pg.Pool;
   readonly plans: FaultPlans;
+  /** Where the plans lie. */
+  readonly faultDirectory: string;
   /** Another host of a function, of the same AWS, with fault plans of its own. Ends with the stage. */
   ownHost(functionName: string, more?: { readonly timeoutSeconds?: number }): Promise<OwnHost>;
   /**
@@ -84,6 +86,7 @@ export async function startStage(clockSkewMs?: number): Promise<Stage> {
     receiver,
     pool,
     plans: new FaultPlans(faultDirectory),
+    faultDirectory,
     async ownHost(functionName, more = {}) {
       const name = join(directory, `own-${ownHosts.length}`);
       const functions = aws.functions.filter((fn) => fn.name === functionName).map((fn) => ({ ...fn, ...more }));
