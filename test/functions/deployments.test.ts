@@ -77,24 +77,35 @@ async function delivers(): Promise<void> {
   expect(ledger.received(asked[0]?.deliveryId ?? '')).toHaveLength(1);
 }
 
-test('what fails tells its file and SQLSTATE and nothing of a row; older and mended bundles go on from there', async () => {
+test('a broken migration fails its deployment and tells its file, its SQLSTATE and nothing of a row; others go on', async () => {
   const canary = 'canary-of-a-row';
-  const insert = `CREATE TABLE once (note text PRIMARY KEY);\nINSERT INTO once VALUES ('${canary}');\n`;
+  const fine = `-- A semicolon; in a comment, 'quoted'.
+ALTER TABLE destination ADD COLUMN note text DEFAULT 'a;b';
+CREATE TABLE once (note text PRIMARY KEY);
+INSERT INTO once VALUES ('${canary}');
+`;
   const older = await release('older');
-  const broken = await release('broken', { '9001_create_once.sql': insert + insert.split('\n')[1] });
-  const mended = await release('mended', { '9001_create_once.sql': insert });
+  const broken = await release('broken', { '9001_add_note.sql': `${fine}INSERT INTO once VALUES ('${canary}');\n` });
+  const mended = await release('mended', { '9001_add_note.sql': fine });
+  const edited = await release('edited', { '9001_add_note.sql': `${fine}-- edited\n` });
+  const added = () => ledger.sql(`SELECT FROM information_schema.columns WHERE column_name = 'note'`);
+  const before = done(await older.migrate());
+  expect(before).toMatchObject({ applied: 0 });
 
   const failed = await broken.migrate();
   expect(failed.functionError).toBe(true);
-  expect(failed.payload).toMatch(/9001_create_once\.sql.*23505/);
+  expect(failed.payload).toMatch(/9001_add_note\.sql.*23505/);
   expect(failed.payload + broken.log()).not.toContain(canary);
-  expect(await ledger.sql(`SELECT to_regclass('once') AS made`)).toEqual([{ made: null }]);
+  expect(await added()).toHaveLength(0);
 
-  const before = done(await older.migrate());
-  expect(before).toMatchObject({ applied: 0 });
+  // Rolled back, mended, rolled back again: the newer schema stays, and the older functions work on it.
+  expect(done(await older.migrate())).toEqual(before);
+  await delivers();
   expect(done(await mended.migrate())).toMatchObject({ applied: 1, schemaVersion: 9001 });
+  expect(await added()).toHaveLength(2);
   expect(done(await older.migrate())).toMatchObject({ applied: 0, schemaVersion: 9001 });
   await delivers();
+  expect((await edited.migrate()).payload).toMatch(/9001_add_note\.sql was changed/);
   expect(done(await mended.migrate())).toMatchObject({ applied: 0, schemaVersion: 9001 });
 });
 

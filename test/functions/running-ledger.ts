@@ -63,9 +63,11 @@ export const sha256 = (text: string): string => createHash('sha256').update(text
 
 /**
  * Starts everything in a directory of its own, at stage `rehearsal`. The ticks fall at the same instants in each run.
- * @param more `faults`: whether the functions look for fault plans; each passage then costs them a look at a folder
+ * @param more `faults`: whether the functions look for fault plans; each passage then costs them a look at a folder.
+ * `functionsDirectory`: bundles other than those of this checkout
  */
-export async function startRunningLedger({ faults = false } = {}) {
+export async function startRunningLedger(more: { faults?: boolean; functionsDirectory?: string } = {}) {
+  const { faults = false, functionsDirectory } = more;
   const directory = mkdtempSync(join(tmpdir(), 'reminder-ledger-running-'));
   const faultDirectory = join(directory, 'faults');
   const authority = await testAuthority({ directory: join(directory, 'test-authority') });
@@ -78,6 +80,7 @@ export async function startRunningLedger({ faults = false } = {}) {
   const aws = await startLocalAws({
     ...{ stage: 'rehearsal', directory, fresh: true, schedulerSeed: 7, caFile },
     ...(faults ? { rehearsal: { faultDirectory } } : {}),
+    ...(functionsDirectory === undefined ? {} : { functionsDirectory }),
   });
   const pool = new pg.Pool({ connectionString: aws.databaseUrl, max: 4 });
   pool.on('error', () => undefined);
