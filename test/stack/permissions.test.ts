@@ -1,7 +1,13 @@
 // Who may do what: every action on every resource, as one literal table.
+import { Stack } from 'aws-cdk-lib';
+import { LambdaDeploymentConfig } from 'aws-cdk-lib/aws-codedeploy';
+import { Vpc } from 'aws-cdk-lib/aws-ec2';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { Key } from 'aws-cdk-lib/aws-kms';
 import { Code, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { describe, expect, test } from 'vitest';
+import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
+import type { ReminderLedgerProps } from '../../lib/stack/reminder-ledger-props.ts';
 import { ReminderLedgerStack } from '../../lib/stack/reminder-ledger-stack.ts';
 import { flagSets, newApp, type Synthesized, synthesized } from './synthesized.ts';
 
@@ -9,6 +15,7 @@ interface Statement {
   readonly Effect: string;
   readonly Action: string | string[];
   readonly Resource: unknown;
+  readonly Condition?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
 }
 
 const database = 'arn:<AWS::Partition>:rds:<AWS::Region>:<AWS::AccountId>:cluster:Ledger/Database/Cluster';
@@ -93,11 +100,50 @@ const logRetention = {
   ],
 };
 
-/** All that each role may do, one line an action and resource. Fails on a Deny, a condition or a negation. */
+const throughSecrets = 'if kms:ViaService StringEquals secretsmanager.<AWS::Region>.amazonaws.com';
+const network = [
+  'AssignPrivateIpAddresses',
+  'CreateNetworkInterface',
+  'DeleteNetworkInterface',
+  'DescribeNetworkInterfaces',
+  'DescribeSubnets',
+  'UnassignPrivateIpAddresses',
+].map((action) => `ec2:${action} on *`);
+const fromCode =
+  'if lambda:SourceFunctionArn ArnLike arn:<AWS::Partition>:lambda:<AWS::Region>:<AWS::AccountId>:function:*';
+const shiftsAliases = ['policy arn:<AWS::Partition>:iam::aws:policy/service-role/AWSCodeDeployRoleForLambdaLimited'];
+
+/** What the options that change permissions add. */
+const addedByOptions = {
+  ...Object.fromEntries(
+    ['Schedule', 'Claim', 'Migrate', 'Observe'].map((name) => [
+      `Ledger/${name}/Role`,
+      [`kms:Decrypt on Own.Arn ${throughSecrets}`],
+    ]),
+  ),
+  'Ledger/Rotate/Role': ['Decrypt', 'GenerateDataKey'].map((action) => `kms:${action} on Own.Arn ${throughSecrets}`),
+  'Ledger/WebhookSender/Role': [
+    ...network.map((line) => `Deny ${line} ${fromCode}`),
+    ...network,
+    `kms:Decrypt on Own.Arn ${throughSecrets}`,
+  ],
+  'Ledger/ClaimShift/Group/ServiceRole': shiftsAliases,
+  'Ledger/WebhookSenderShift/Group/ServiceRole': shiftsAliases,
+};
+
+/** All that each role may do, one line an action and resource, with `Deny` and conditions told. Fails on a negation. */
 function permissionsOf({ resources, text }: Synthesized): Record<string, string[]> {
-  const lines = ({ Effect, Action, Resource, ...more }: Statement): string[] => {
-    expect({ Effect, ...more }).toEqual({ Effect: 'Allow' });
-    return [Action].flat().flatMap((action) => [Resource].flat().map((resource) => `${action} on ${text(resource)}`));
+  const lines = ({ Effect, Action, Resource, Condition = {}, ...more }: Statement): string[] => {
+    expect(more).toEqual({});
+    const conditions = Object.entries(Condition).flatMap(([how, keys]) =>
+      Object.entries(keys).map(([key, value]) => ` if ${key} ${how} ${text(value)}`),
+    );
+    return [Action].flat().flatMap((action) =>
+      [Resource].flat().map((resource) => {
+        const line = `${action} on ${text(resource)}${conditions.join()}`;
+        return Effect === 'Allow' ? line : `${Effect} ${line}`;
+      }),
+    );
   };
   const found: Record<string, string[]> = {};
   for (const [path, { Type, Properties }] of resources) {
@@ -129,6 +175,30 @@ describe.each(flagSets)('under %s', (_name, flags) => {
     expect(permissionsOf(synthesized(new ReminderLedgerStack(newApp(flags), 'ReminderLedger', { stage })))).toEqual(
       Object.fromEntries(Object.entries(table).map(([role, can]) => [role, can.toSorted()])),
     );
+  });
+});
+
+describe.each(flagSets)('a customer key, egress and gradual deployment, under %s', (_name, flags) => {
+  const ledgerWith = (props: (stack: Stack) => ReminderLedgerProps) => {
+    const stack = new Stack(newApp(flags), 'Shop');
+    new ReminderLedger(stack, 'Ledger', props(stack));
+    return permissionsOf(synthesized(stack));
+  };
+
+  test('add these lines to the table, and take none away', () => {
+    const plain = ledgerWith(() => ({}));
+    const found = ledgerWith((stack) => ({
+      encryptionKey: new Key(stack, 'Own'),
+      egress: { vpc: new Vpc(stack, 'Way') },
+      gradualDeployment: LambdaDeploymentConfig.ALL_AT_ONCE,
+    }));
+    const ofLedger = Object.entries(found).filter(([role]) => role in plain || role.startsWith('Ledger/'));
+    const added = ofLedger.flatMap(([role, can]): [string, string[]][] => {
+      const more = [...new Set(can)].filter((line) => !plain[role]?.includes(line));
+      return more.length > 0 ? [[role, more]] : [];
+    });
+    expect(Object.fromEntries(added)).toEqual(addedByOptions);
+    for (const [role, can] of Object.entries(plain)) expect(found[role]).toEqual(expect.arrayContaining(can));
   });
 });
 
