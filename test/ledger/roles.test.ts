@@ -93,6 +93,7 @@ const forNobody = [
   ),
   'UPDATE dispatch_gate SET paused = true',
   'UPDATE destination SET url = url',
+  'UPDATE reminder_delivery SET unreviewed_since = NULL',
   'UPDATE destination SET contract = contract',
   'UPDATE claim_exclusion SET reason = reason',
   'INSERT INTO schema_migration (version) VALUES (1)',
