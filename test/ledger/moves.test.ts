@@ -21,6 +21,7 @@ const token = uuid();
 /** The row's times were written one after the other. */
 const near = (seconds: number) => expect.closeTo(seconds, 0);
 /** Numbers of stage production, in seconds. */
+const refused = { last_error: 'queue_refused: its invitation was not accepted' };
 const [lease, allowance, lookahead, releaseBase] = [60, 120, 180, 30];
 
 /** A row with its times as seconds since the move: `state_since` is the statement's now(). */
@@ -97,20 +98,25 @@ const moves: readonly Move[] = [
     under: { dueIn: -10, wakeIn: 90 },
     writes: { ...free, wakeBeforeNext: near(-100), invitations: 1, invited: true },
   },
-  { verb: 'release', in: 'dispatching', why: 'first refusal', writes: { ...free, wake: releaseBase, invitations: 1 } },
+  {
+    verb: 'release',
+    in: 'dispatching',
+    why: 'first refusal',
+    writes: { ...free, ...refused, wake: releaseBase, invitations: 1 },
+  },
   {
     verb: 'release',
     in: 'dispatching',
     why: 'doubled each time',
     under: invited(3),
-    writes: { ...free, wake: 4 * releaseBase },
+    writes: { ...free, ...refused, wake: 4 * releaseBase },
   },
   {
     verb: 'release',
     in: 'dispatching',
     why: 'at most five times',
     under: invited(9),
-    writes: { wake: 32 * releaseBase },
+    writes: { ...refused, wake: 32 * releaseBase },
   },
   { verb: 'open', in: 'queued', why: 'at least the lease', writes: { ...own, wake: lease, attempt_no: 1 } },
   {

@@ -31,7 +31,8 @@ WITH repeated AS MATERIALIZED (
   UPDATE reminder_delivery r
   SET state = 'scheduled', state_since = now(), lease_owner = NULL, lease_until = NULL,
       wake_at = now() + make_interval(secs =>
-        CAST(:release_base_seconds AS double precision) * power(2, LEAST(GREATEST(r.invitations - 1, 0), 5)))
+        CAST(:release_base_seconds AS double precision) * power(2, LEAST(GREATEST(r.invitations - 1, 0), 5))),
+      last_error = 'queue_refused: its invitation was not accepted'
   FROM locked l
   WHERE l.own AND r.delivery_id = l.delivery_id AND EXISTS (SELECT FROM receipt)
 )
