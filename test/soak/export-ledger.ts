@@ -28,7 +28,8 @@ WHERE r.delivery_id > $1 ORDER BY r.delivery_id LIMIT 2000`;
 /** Writes the lines to `file`, which must not exist. */
 export async function exportLedger(databaseUrl: string, file: string): Promise<void> {
   const output = openSync(file, 'wx');
-  const client = new pg.Client(databaseUrl);
+  // The database ends statements after the stage's short time: that is meant for functions.
+  const client = new pg.Client({ connectionString: databaseUrl, options: '-c statement_timeout=0' });
   await client.connect();
   try {
     for (let after = '00000000-0000-0000-0000-000000000000'; ; ) {

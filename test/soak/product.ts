@@ -12,7 +12,7 @@ const pauseMs = 200;
 
 /**
  * Makes the calls at their times. Some are made twice at once, at the given rate. Each reminder becomes a line of `file`:
- * what was asked, and every answer that was heard.
+ * what was asked, and every answer that was heard. Once `signal` is aborted nothing more is asked for.
  * @param told called with how many reminders were taken so far
  */
 export async function askFor(
@@ -29,13 +29,12 @@ export async function askFor(
   const file = openSync(options.file, 'a');
   let taken = 0;
 
-  async function ask(wishes: readonly Wish[]): Promise<readonly CommandAnswer[]> {
+  async function ask(wishes: readonly Wish[]): Promise<readonly CommandAnswer[] | undefined> {
     const commands = wishes.map(({ key, destination, payloadText, dueAt }) => {
       return { verb: 'schedule', key, destination, payloadText, userId: 'user', dueAt: new Date(dueAt).toISOString() };
     });
     const request = { FunctionName: aws.outputs.ScheduleFunctionName, Qualifier: 'soak' };
-    for (;;) {
-      options.signal.throwIfAborted();
+    while (!options.signal.aborted) {
       try {
         const { FunctionError, Payload } = await lambda.send(
           new InvokeCommand({ ...request, Payload: JSON.stringify({ commands }) }),
@@ -46,14 +45,16 @@ export async function askFor(
       }
       await sleep(pauseMs);
     }
+    return undefined;
   }
 
   async function make({ at, wishes }: Call, place: number): Promise<void> {
-    await sleep(Math.max(0, at - Date.now()));
+    await sleep(Math.max(0, at - Date.now()), undefined, { signal: options.signal }).catch(() => undefined);
+    if (options.signal.aborted) return;
     const times = draw(options.seed, 'twice', place) < options.twiceRate ? 2 : 1;
     const heard = await Promise.all(Array.from({ length: times }, () => ask(wishes)));
     const lines = wishes.map(({ payloadText: _text, ...wish }, no) => {
-      const answers = heard.map((all) => all[no]);
+      const answers = heard.flatMap((all) => all?.[no] ?? []);
       return `${JSON.stringify({ ...wish, answers })}\n`;
     });
     writeSync(file, lines.join(''));

@@ -82,7 +82,7 @@ export async function soak(options: SoakOptions): Promise<SoakResult> {
       ...{ stage: 'rehearsal', directory, fresh: true, schedulerSeed: seed, caFile: authority.caFile },
       rehearsal: { faultDirectory },
     });
-    const pool = new pg.Pool({ connectionString: aws.databaseUrl, max: 2 });
+    const pool = new pg.Pool({ connectionString: aws.databaseUrl, max: 2, options: '-c statement_timeout=0' });
     pool.on('error', () => undefined);
     await addDestinations(pool, receivers.port);
 
