@@ -64,8 +64,8 @@ SELECT CAST(CASE
     END,
     -- One that has ended since has no wake_at.
     'near_due', COALESCE(t.wake_at <= now(), false), 'own', t.producer = CAST(:producer AS text),
-    'fingerprint', t.request_fingerprint, 'delivery_id', t.delivery_id, 'state', t.state, 'due_at', t.due_at, 'expires_at', t.expires_at,
-    'version', t.version)
+    'fingerprint', t.request_fingerprint, 'delivery_id', t.delivery_id, 'state', t.state, 'due_at', t.due_at,
+    'expires_at', t.expires_at, 'version', t.version)
   WHEN d.destination_id IS NULL THEN json_build_object('item', i.item, 'answer', 'unknown_destination')
   WHEN i.expires_at <= now() THEN json_build_object('item', i.item, 'answer', 'past_expiry')
   ELSE json_build_object('item', i.item, 'answer', NULL)

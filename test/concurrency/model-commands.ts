@@ -1,0 +1,345 @@
+// What a sequence of the model test is made of: commands of products, senders, claims and operators, and the passing of time.
+import fc from 'fast-check';
+import type { PostgresLedger } from '../../lambdas/store/ledger.ts';
+import type { StatementRunner } from '../../lambdas/store/statement.ts';
+import { readmit } from '../../lambdas/store/statements/readmit.ts';
+import type { Attempt, Settlement } from './reminder-life.ts';
+import type { ReminderModel } from './reminder-model.ts';
+
+/** The real side. */
+export interface Real {
+  readonly ledger: PostgresLedger;
+  readonly runner: StatementRunner;
+  readonly sql: (text: string, values?: unknown[]) => Promise<unknown>;
+}
+
+/** A command with all that it names, as it may be run again: by a retry under its token. */
+export interface Act {
+  readonly send: (real: Real) => Promise<unknown>;
+  readonly expect: (model: ReminderModel) => unknown;
+}
+
+/** What may happen: drawn once, it becomes a command of whatever the model then holds. */
+export interface Happening {
+  readonly name: string;
+  /** What was drawn for it. */
+  readonly wish: unknown;
+  /** Undefined when there is nothing yet that it could name. */
+  readonly resolve: (model: ReminderModel, token: string, acts: readonly Act[]) => Act | undefined;
+}
+
+function happening<Wish>(
+  name: string,
+  wishes: fc.Arbitrary<Wish>,
+  act: (wish: Wish, model: ReminderModel, token: string, acts: readonly Act[]) => Act | undefined,
+): fc.Arbitrary<Happening> {
+  return wishes.map((wish) => ({
+    name,
+    wish,
+    // Into an empty ledger something must come first.
+    resolve: (model, ...where) =>
+      model.reminders.size === 0 && name !== 'schedule' && name !== 'get' ? undefined : act(wish, model, ...where),
+  }));
+}
+
+const worker = { functionVersion: '1', requestId: 'request', logStream: 'stream' };
+/** In the order of their making, as the ledger's ids are. */
+export const idOf = (place: number): string => `00000000-0000-7000-9000-${String(place).padStart(12, '0')}`;
+const keyOf = (place: number) => `key-${place}`;
+const seconds = (ms: number, more: number) => new Date(ms + more * 1000).toISOString();
+const nothing = () => undefined;
+
+const place = fc.nat(2);
+const somePlaces = fc.uniqueArray(place, { minLength: 1, maxLength: 3 });
+const producer = fc.constantFrom('product', 'product', 'product', 'product', 'rival');
+const back = fc.nat(3);
+
+/** A reminder that exists; as long as there is none, one that nobody knows. */
+function named({ reminders }: ReminderModel, wish: number) {
+  const one = [...reminders.values()][wish % Math.max(reminders.size, 1)];
+  return { one, deliveryId: one?.asked.deliveryId ?? idOf(wish), key: one?.asked.key ?? keyOf(wish) };
+}
+const idsOf = (model: ReminderModel, wishes: readonly number[]) => [
+  ...new Set(wishes.map((wish) => named(model, wish).deliveryId)),
+];
+
+/** The value so many places from the end. */
+function recent<Value>(values: readonly Value[], from: number): Value | undefined {
+  return values[values.length - 1 - (from % Math.max(values.length, 1))];
+}
+
+const schedule = happening(
+  'schedule',
+  fc.record({
+    place,
+    producer,
+    due: fc.constantFrom(-5, 0, 0, 10, 200, 4000),
+    // Seconds after it is due.
+    expires: fc.constantFrom(null, null, 1, 30, 300),
+    destination: fc.constantFrom('keeps', 'keeps', 'promises-nothing', 'strict', 'unknown'),
+    change: fc.constantFrom({}, {}, { userId: 'user-2' }, { payload: '{"n":2}' }, { destination: 'strict' }),
+  }),
+  (wish, { now, reminders }, token) => {
+    const deliveryId = idOf(wish.place);
+    const known = reminders.get(deliveryId)?.asked;
+    const expiresAt = wish.expires === null ? null : seconds(now, wish.due + wish.expires);
+    const asked = {
+      ...{ key: keyOf(wish.place), destination: wish.destination, userId: 'user-1', payload: '{"n":1}' },
+      ...{ dueAt: seconds(now, wish.due), expiresAt },
+      ...(known === undefined ? {} : { ...known, ...wish.change }),
+      // Whoever asks again does not know the id.
+      deliveryId: known === undefined ? deliveryId : token,
+    };
+    return {
+      send: async ({ ledger }) => (await ledger.schedule({ token, producer: wish.producer, reminders: [asked] }))[0],
+      expect: (model) => model.schedule(token, wish.producer, asked),
+    };
+  },
+);
+
+const cancel = happening('cancel', fc.record({ place, producer, byKey: fc.boolean() }), (wish, before, token) => {
+  const { key, deliveryId } = named(before, wish.place);
+  const name = wish.byKey ? { key } : { deliveryId };
+  return {
+    send: async ({ ledger }) => (await ledger.cancel({ token, producer: wish.producer, reminders: [name] }))[0],
+    expect: (model) => model.cancel(token, wish.producer, key),
+  };
+});
+
+const reschedule = happening(
+  'reschedule',
+  fc.record({
+    place,
+    producer,
+    due: fc.constantFrom(undefined, 0, 60, 400),
+    expires: fc.constantFrom(undefined, undefined, null, 30, -30),
+    version: fc.constantFrom(undefined, undefined, 0, 1),
+  }),
+  (wish, before, token) => {
+    const { one, key } = named(before, wish.place);
+    const { now } = before;
+    const dueAt = wish.due === undefined ? seconds(one?.due ?? now, 0) : seconds(now, wish.due);
+    const expiresAt = typeof wish.expires === 'number' ? seconds(Date.parse(dueAt), wish.expires) : wish.expires;
+    const asked = {
+      dueAt,
+      ...(expiresAt === undefined ? {} : { expiresAt }),
+      ...(wish.version === undefined ? {} : { expectedVersion: (one?.version ?? 1) + wish.version }),
+    };
+    const reminder = { name: { key }, ...asked };
+    return {
+      send: async ({ ledger }) =>
+        (await ledger.reschedule({ token, producer: wish.producer, reminders: [reminder] }))[0],
+      expect: (model) => model.reschedule(token, wish.producer, key, asked),
+    };
+  },
+);
+
+const get = happening('get', fc.record({ place, producer }), (wish, before) => {
+  const { key } = named(before, wish.place);
+  return {
+    send: async ({ ledger }) => (await ledger.get({ producer: wish.producer, reminders: [{ key }] }))[0],
+    expect: (model) => model.get(wish.producer, key),
+  };
+});
+
+const claimOf = (token: string, only?: readonly string[]): Act => ({
+  send: ({ ledger }) =>
+    ledger.claim({ token, worker, limit: 10, lowWater: null, ...(only === undefined ? {} : { only }) }),
+  expect: (model) => model.claim(token, only),
+});
+const claim = happening('claim', fc.option(somePlaces, { freq: 5, nil: undefined }), (wish, before, token) =>
+  claimOf(token, wish && idsOf(before, wish)),
+);
+
+const claimById = happening('claimById', somePlaces, (wish, before, token) => {
+  const deliveryIds = idsOf(before, wish);
+  return {
+    send: ({ ledger }) => ledger.claimById({ token, worker, deliveryIds }),
+    expect: (model) => model.claimById(token, deliveryIds),
+  };
+});
+
+/** One of the latest claims that took something. */
+const aClaim = ({ claims }: ReminderModel, from: number) =>
+  recent(
+    claims.filter(({ claimed }) => claimed.length > 0),
+    from,
+  );
+
+const enqueueOf = (token: string, claimToken: string, ids: readonly string[]): Act => {
+  const receipts = ids.map((deliveryId, number) => ({
+    ...{ deliveryId, messageId: `${token}-${number}`, queue: 'invitations', delaySeconds: 0 },
+  }));
+  return {
+    send: ({ ledger }) => ledger.enqueue({ claimToken, receipts }),
+    expect: (model) => model.enqueue(claimToken, receipts),
+  };
+};
+const enqueue = happening('enqueue', fc.record({ back, leftOut: fc.nat(2) }), (wish, before, token) => {
+  const own = aClaim(before, wish.back);
+  return own && enqueueOf(token, own.token, own.claimed.slice(0, 3 - wish.leftOut));
+});
+
+const release = happening('release', back, (from, model, token) => {
+  const own = aClaim(model, from);
+  if (own === undefined) return undefined;
+  return {
+    send: ({ ledger }) => ledger.release({ token, claimToken: own.token, deliveryIds: own.claimed }),
+    expect: (current) => current.release(token, own.token, own.claimed),
+  };
+});
+
+const unpark = happening('unpark', fc.constant(10), (limit, _, token) => ({
+  send: ({ ledger }) => ledger.unpark({ token, limit }),
+  expect: (model) => model.unpark(token),
+}));
+
+const openOf = (token: string, deliveryIds: readonly string[], alone: boolean): Act => ({
+  send: ({ ledger }) => ledger.open({ token, worker, deliveryIds, alone }),
+  expect: (model) => model.open(token, deliveryIds, alone),
+});
+const open = happening('open', fc.record({ places: somePlaces, alone: fc.boolean() }), (wish, before, token) =>
+  openOf(token, idsOf(before, wish.places), wish.alone),
+);
+
+const result = {
+  outcome: fc.constantFrom(...(['delivered', 'retry', 'retry', 'permanent', 'gone', 'unknown', 'not_sent'] as const)),
+  retryAfterSeconds: fc.constantFrom(null, null, 40),
+};
+type Result = Pick<Settlement, 'outcome' | 'retryAfterSeconds'>;
+
+const settleOf = (token: string, results: ReadonlyMap<Attempt, Result>): Act => {
+  const settlements = [...results].map(([attempt, { outcome, retryAfterSeconds }]): Settlement => {
+    const errorClass = outcome === 'delivered' ? null : `so it was ${outcome}`;
+    return { attempt, outcome, errorClass, retryAfterSeconds };
+  });
+  const sent = settlements.map(({ attempt, ...one }) => ({
+    ...{ deliveryId: attempt.id, attemptNo: attempt.no, openToken: attempt.token, phase: 'headers' as const },
+    ...{ status: null, detail: null, latencyMs: 1, ...one },
+  }));
+  return {
+    send: ({ ledger }) => ledger.settle({ token, outcomes: sent }),
+    expect: (model) => model.settle(token, settlements),
+  };
+};
+const settle = happening(
+  'settle',
+  fc.uniqueArray(fc.record({ back, ...result }), { minLength: 1, maxLength: 2, selector: (wish) => wish.back }),
+  (wishes, { attempts }, token) => {
+    const results = new Map<Attempt, Result>();
+    for (const wish of wishes) {
+      const attempt = recent(attempts, wish.back);
+      if (attempt !== undefined) results.set(attempt, wish);
+    }
+    return results.size === 0 ? undefined : settleOf(token, results);
+  },
+);
+
+const exclude = happening('exclude', place, (which, before, token) => {
+  const { one, deliveryId } = named(before, which);
+  if (one === undefined) return undefined;
+  return {
+    send: ({ ledger }) => ledger.exclude({ token, deliveryId, sqlState: '23514', reason: 'it fails' }),
+    expect: (model) => model.exclude(token, deliveryId),
+  };
+});
+
+const readmitted = happening('readmit', place, (which, before, token) => {
+  const { deliveryId } = named(before, which);
+  const asked = { token, deliveryId, actor: 'me', reason: 'it was mended', ticket: null };
+  return {
+    send: async ({ runner }) => (await runner.run(readmit, asked))[0],
+    expect: (model) => model.readmit(token, deliveryId),
+  };
+});
+
+const announce = happening('announce', fc.integer({ min: 1, max: 3 }), (limit) => ({
+  async send({ ledger }) {
+    const events = await ledger.unannounced({ limit });
+    await ledger.announce({ eventNos: events.map(({ eventNo }) => eventNo) });
+    return events.map(({ eventId }) => eventId);
+  },
+  expect(model) {
+    const events = model.events.filter(({ announced }) => !announced).slice(0, limit);
+    for (const event of events) event.announced = true;
+    return events.map(({ id, version, state }) => `${id}:${version}:${state}`);
+  },
+}));
+
+/** Operators pause and resume by hand, as long as there is no command for it. */
+const gate = happening('gate', fc.record({ paused: fc.boolean() }), ({ paused }) => ({
+  send: ({ sql }) =>
+    sql('UPDATE dispatch_gate SET paused = $1, paused_since = CASE WHEN $1 THEN now() END', [paused]).then(nothing),
+  expect: (model) => void Object.assign(model, { paused }),
+}));
+
+const destination = happening(
+  'destination',
+  fc.record({
+    name: fc.constantFrom('keeps', 'promises-nothing', 'strict'),
+    state: fc.constantFrom('active', 'paused'),
+  }),
+  ({ name, state }) => ({
+    send: ({ sql }) =>
+      sql('UPDATE destination SET state = $2, state_since = now() WHERE name = $1', [name, state]).then(nothing),
+    expect: (model) => void Object.assign(model.destinations.find((one) => one.name === name) ?? {}, { state }),
+  }),
+);
+
+/** Something of the world around: the statements meet it, and nobody asks for it. */
+const around = (change: Partial<Pick<ReminderModel, 'now' | 'chance'>>): Act => ({
+  send: async () => undefined,
+  expect: (model) => void Object.assign(model, change),
+});
+
+const chance = happening('chance', fc.constantFrom(0, 0.5, 0.75), (part) => around({ chance: part }));
+const span = happening('seconds pass', fc.constantFrom(1, 30, 61, 150, 400, 4000), (more, { now }) =>
+  around({ now: now + more * 1000 }),
+);
+/** To the very moment when something changes, one millisecond before it, or one after. */
+const moment = happening(
+  'time passes until',
+  fc.record({
+    place,
+    what: fc.constantFrom('wake', 'wake', 'lease', 'next', 'expires'),
+    more: fc.constantFrom(-1, 0, 0, 1),
+  }),
+  ({ place: which, what, more }, before) => {
+    const { one } = named(before, which);
+    const times = { wake: one?.wake, lease: one?.lease?.until, next: one?.next, expires: one?.expires };
+    const at = times[what] ?? 0;
+    return Number.isFinite(at) && at + more > before.now ? around({ now: at + more }) : undefined;
+  },
+);
+
+/** The next step in the life of a reminder that nothing goes wrong with, up to an outcome of any kind. */
+const step = happening('next step of', fc.record({ place, ...result }), (wish, before, token) => {
+  const { one, deliveryId } = named(before, wish.place);
+  const until = (at: number | null | undefined) => around({ now: Math.max(before.now, at ?? 0) });
+  switch (one?.state) {
+    case 'scheduled':
+      return one.parked || (one.wake ?? 0) > before.now ? until(one.next) : claimOf(token, [deliveryId]);
+    case 'dispatching':
+      return enqueueOf(token, one.lease?.owner ?? '', [deliveryId]);
+    case 'queued':
+      return one.next > before.now ? until(one.next) : openOf(token, [deliveryId], true);
+    case 'delivering': {
+      const attempt = before.attempts.findLast(({ id }) => id === deliveryId);
+      return attempt && settleOf(token, new Map([[attempt, wish]]));
+    }
+    default:
+      return undefined;
+  }
+});
+
+/** The same command once more, under its token, however late. */
+const again = happening('again', fc.nat(8), (from, _, __, acts) => acts[acts.length - 1 - from]);
+
+/** All that may happen, in the proportion in which it shall. */
+export const happenings: readonly fc.Arbitrary<Happening>[] = [
+  ...Array.from({ length: 6 }, () => schedule),
+  ...Array.from({ length: 12 }, () => step),
+  ...[moment, moment, moment, moment],
+  ...[claim, claim, open, open, settle, settle, cancel, reschedule, reschedule, get, claimById, enqueue, release],
+  ...[unpark, again, again, exclude, readmitted, announce, gate, destination, chance, span],
+];

@@ -1,0 +1,69 @@
+// Every writing verb as one command on all reminders of the cast, so that any two of them can be played against each other.
+
+import type { OutcomeKind } from '../../lambdas/core/ports.ts';
+import { readmit } from '../../lambdas/store/statements/readmit.ts';
+import { worker } from '../ledger/test-ledger.ts';
+import { type Contender, claimToken, idOf, ids, inSeconds, names, openToken, producer, sent } from './contenders.ts';
+
+/** Runs a verb under a token. Answers what the ledger answered. */
+export type Play = (contender: Contender, token: string) => Promise<unknown>;
+
+/** Who has the status of the first attempt of each, and settles it. */
+const settle =
+  (outcome: OutcomeKind): Play =>
+  ({ ledger }, token) =>
+    ledger.settle({
+      token,
+      outcomes: sent.map((deliveryId) => ({
+        ...{ deliveryId, attemptNo: 1, openToken: openToken(1), outcome, phase: 'headers', status: null },
+        ...{ errorClass: outcome, detail: null, latencyMs: 1, retryAfterSeconds: null },
+      })),
+    });
+
+/** By the statement's name; a statement with several ways to go has one name a way. */
+export const plays: Readonly<Record<string, Play>> = {
+  schedule: ({ ledger }, token) =>
+    ledger.schedule({
+      ...{ token, producer },
+      reminders: [...names, 'a new one'].map((key, place) => ({
+        ...{ deliveryId: `${token.slice(0, -4)}${String(place).padStart(4, '0')}`, key, destination: 'to' },
+        ...{ userId: 'user-1', dueAt: '2040-01-01T00:00:00.000Z', expiresAt: null, payload: '{}' },
+      })),
+    }),
+  cancel: ({ ledger }, token) =>
+    ledger.cancel({ token, producer, reminders: ids.map((deliveryId) => ({ deliveryId })) }),
+  reschedule: ({ ledger }, token) =>
+    ledger.reschedule({
+      ...{ token, producer },
+      reminders: names.map((key) => ({ name: { key }, dueAt: inSeconds(100).toISOString() })),
+    }),
+  claim: ({ ledger }, token) => ledger.claim({ token, worker, limit: 50, lowWater: null }),
+  'claim-by-id': ({ ledger }, token) => ledger.claimById({ token, worker, deliveryIds: ids }),
+  enqueue: ({ ledger }, token) =>
+    ledger.enqueue({
+      claimToken,
+      receipts: ids.map((deliveryId) => ({
+        ...{ deliveryId, messageId: `${token} ${deliveryId}`, queue: 'invitations', delaySeconds: 0 },
+      })),
+    }),
+  release: ({ ledger }, token) => ledger.release({ token, claimToken, deliveryIds: ids }),
+  unpark: ({ ledger }, token) => ledger.unpark({ token, limit: 50 }),
+  open: ({ ledger }, token) => ledger.open({ token, worker, deliveryIds: ids, alone: true }),
+  'settle delivered': settle('delivered'),
+  'settle retry': settle('retry'),
+  'settle permanent': settle('permanent'),
+  'settle unknown': settle('unknown'),
+  exclude: ({ ledger }, token) =>
+    ledger.exclude({ token, deliveryId: idOf('queued'), sqlState: '23514', reason: 'it fails' }),
+  readmit: ({ runner }, token) =>
+    runner.run(readmit, { token, deliveryId: idOf('queued'), actor: 'me', reason: 'mended', ticket: null }),
+};
+
+/** Statements that write and touch no reminder, nor what decides about one. */
+export const apart = ['add-destination', 'announce'];
+
+/** What operators do by hand. */
+export const byHand: Readonly<Record<string, Play>> = {
+  pause: ({ sql }) => sql('UPDATE dispatch_gate SET paused = true, paused_since = now()').then(() => undefined),
+  'pause destination': ({ sql }) => sql(`UPDATE destination SET state = 'paused'`).then(() => undefined),
+};
