@@ -27,6 +27,8 @@ export interface EventSourceMapping {
 
 /** Long enough to be cheap, short enough that a pause need not wait long for the poll under way. */
 const pollSeconds = 1;
+/** A call that no answer comes to is given up, and the poller goes on. */
+const longestCallMs = 5000;
 const firstBackOffMs = 100;
 const longestBackOffMs = 5000;
 
@@ -38,7 +40,8 @@ const longestBackOffMs = 5000;
 export function startEventSourceMapping(options: EventSourceMappingOptions): EventSourceMapping {
   const { host, functionName, qualifier, queue } = options;
   const credentials = { accessKeyId: accountId, secretAccessKey: 'local' };
-  const sqs = new SQSClient({ region, endpoint: queue.endpoint, credentials });
+  const requestHandler = { requestTimeout: longestCallMs, throwOnRequestTimeout: true };
+  const sqs = new SQSClient({ region, endpoint: queue.endpoint, credentials, requestHandler });
   const inFlight = new Set<Promise<void>>();
   let running = true;
   let paused = false;
