@@ -6,7 +6,7 @@ import { readMigrations } from '../../lambdas/store/migrations.ts';
 import { type Postgres, startPostgres } from '../../lib/local/postgres.ts';
 import { type Mutant, mutated, read, repository } from './mutant.ts';
 import { preparable } from './mutants.ts';
-import { runTests, type TestRun } from './run-tests.ts';
+import { TestRunner } from './run-tests.ts';
 import { patternFor, testsOfSubjects } from './tests-of-subjects.ts';
 import { runOn } from './worker-postgres.ts';
 
@@ -42,18 +42,18 @@ export async function runMutants(mutants: readonly Mutant[], options: RunOptions
     Array.from({ length: Math.min(options.workers, mutants.length) }, (_, number) => Worker.start(directory, number)),
   );
   try {
-    const subjects = [...new Set(mutants.map(({ subject }) => subject))];
+    const filesOf = ({ subject }: Mutant) => testsOfSubjects[subject] ?? [];
     const seconds = new Map<string, number>();
-    await shareOut(workers, subjects, async (worker, subject) => {
-      const run = await worker.testsOf(subject, null, longestBaseline);
-      if (run.end !== 'passed') throw new UnsoundTestsError(`${subject}, without any mutant: ${run.end}: ${run.by}`);
-      seconds.set(subject, run.seconds);
+    await shareOut(workers, [...new Set(mutants.flatMap(filesOf))], async (worker, file) => {
+      const run = await worker.tests.run({ files: [file], pattern: '', mutant: null }, longestFile);
+      if (run.end !== 'passed') throw new UnsoundTestsError(`${file} without any mutant: ${run.end}: ${run.by}`);
+      seconds.set(file, run.seconds);
     });
     options.onResult?.(null, mutants.length);
     const results = new Map<Mutant, Result>();
     await shareOut(workers, mutants, async (worker, mutant) => {
-      const limit = 20 + 4 * (seconds.get(mutant.subject) ?? 0);
-      const result = await worker.resultOf(mutant, limit);
+      const usual = filesOf(mutant).reduce((sum, file) => sum + (seconds.get(file) ?? 0), 0);
+      const result = await worker.resultOf(mutant, 20 + 4 * usual);
       results.set(mutant, result);
       options.onResult?.(result, mutants.length);
     });
@@ -64,8 +64,8 @@ export async function runMutants(mutants: readonly Mutant[], options: RunOptions
   }
 }
 
-/** Seconds that the tests of one subject may take without a mutant. */
-const longestBaseline = 300;
+/** Seconds that one file may take without a mutant. */
+const longestFile = 300;
 
 /** Each worker takes the next piece until none is left. */
 async function shareOut<Piece>(
@@ -83,18 +83,20 @@ async function shareOut<Piece>(
 
 class Worker {
   readonly #postgres: Postgres;
-  readonly #directory: string;
+  readonly tests: TestRunner;
   #template = '';
 
-  private constructor(postgres: Postgres, directory: string) {
+  private constructor(postgres: Postgres) {
+    const { host, port, user, password } = postgres;
     this.#postgres = postgres;
-    this.#directory = directory;
+    this.tests = new TestRunner({ host, port, user, password });
   }
 
   static async start(parent: string, number: number): Promise<Worker> {
     const directory = join(parent, `worker-${number}`);
-    const worker = new Worker(await startPostgres({ directory, fresh: true }), directory);
+    const worker = new Worker(await startPostgres({ directory, fresh: true }));
     await worker.#makeSchema('unchanged', null);
+    await worker.#useTemplate('unchanged');
     await worker.#postgres.createDatabase('planning', 'unchanged');
     return worker;
   }
@@ -113,21 +115,10 @@ class Worker {
     } catch (error) {
       return result('broken', error instanceof Error ? error.message : String(error));
     }
-    const run = await this.testsOf(mutant.subject, mutant, limit);
+    await this.#useTemplate(mutant.file.endsWith('.sql') ? 'changed' : 'unchanged');
+    const { subject } = mutant;
+    const run = await this.tests.run({ files: testsOfSubjects[subject] ?? [], pattern: patternFor(subject), mutant }, limit);
     return result(fates[run.end], run.by);
-  }
-
-  async testsOf(subject: string, mutant: Mutant | null, limit: number): Promise<TestRun> {
-    await this.#useTemplate(mutant?.file.endsWith('.sql') ? 'changed' : 'unchanged');
-    const { host, port, user, password } = this.#postgres;
-    return runTests({
-      files: testsOfSubjects[subject] ?? [],
-      pattern: patternFor(subject),
-      mutant,
-      server: { host, port, user, password },
-      directory: this.#directory,
-      limitSeconds: limit,
-    });
   }
 
   /** Whether PostgreSQL can plan the changed statement: a test that fails because it cannot would prove nothing. */
@@ -172,6 +163,7 @@ class Worker {
   }
 
   stop(): Promise<void> {
+    this.tests.stop();
     return this.#postgres.stop();
   }
 }
