@@ -59,6 +59,10 @@ describe('overdue', () => {
       'a parked row whose time is over',
       { ...overdue, expiresIn: -1, destination: { state: 'paused' }, columns: { parked: true } },
     ],
+    [
+      'a row that expires before it is given back to the calendar',
+      { ...overdue, expiresIn: -1, columns: { ...overdue.columns, parked: true } },
+    ],
     ['a row that the next claim will park', { ...overdue, destination: { state: 'disabled' } }],
   ])('is not: %s', async (_, under) => {
     await arrange(ledger, 'scheduled', under);
