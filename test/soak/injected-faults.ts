@@ -98,8 +98,8 @@ export function injectFaults(
   const { seed, rate } = options;
   const plans = new FaultPlans(options.faultDirectory);
   const file = openSync(options.file, 'a');
-  /** Planned and not yet seen to have happened; each answers the fault's lines that are new. */
-  const watched = new Set<() => readonly InjectedFault[] | 'pending'>();
+  /** Planned faults; each tells what happened since it was looked at last, and whether more may come. */
+  const watched = new Set<() => { readonly fresh: readonly InjectedFault[]; readonly more: boolean }>();
   const withdrawals: (() => void)[] = [];
   const seenRuns = new Set<string>();
   const drawnFor = new Map<string, number>();
@@ -139,7 +139,7 @@ export function injectFaults(
       const taken = faults.taken(fault);
       const fresh = taken.slice(told).map((at) => ({ at, kind }));
       told = taken.length;
-      return fresh.length === 0 && told < (fault.times ?? 1) ? 'pending' : fresh;
+      return { fresh, more: told < (fault.times ?? 1) };
     });
   }
 
@@ -152,9 +152,10 @@ export function injectFaults(
     withdrawals.push(() => planned.withdraw());
     watched.add(() => {
       const fired = planned.fired();
-      if (fired === undefined) return 'pending';
+      if (fired === undefined) return { fresh: [], more: true };
       const { at, functionName, deliveryIds } = fired;
-      return [{ at, kind: `${functionName} ${action.kind} ${plan.at} ${plan.point}`, deliveryIds }];
+      const kind = `${functionName} ${action.kind} ${plan.at} ${plan.point}`;
+      return { fresh: [{ at, kind, deliveryIds }], more: false };
     });
   }
 
@@ -191,9 +192,8 @@ export function injectFaults(
 
   function tell(): void {
     for (const look of watched) {
-      const fresh = look();
-      if (fresh === 'pending') continue;
-      watched.delete(look);
+      const { fresh, more } = look();
+      if (!more) watched.delete(look);
       for (const fault of fresh) record(fault);
     }
   }

@@ -218,7 +218,7 @@ function causesOf(
   const sent = [...requests].sort((a, b) => a.at - b.at);
   const attemptOf = ({ at }: ReceivedLine) => attempts.findLast(({ startedAt }) => startedAt <= at);
   const hit = (action: string, from: number, to: number) =>
-    disturbed.some(({ at, kind }) => kind.includes(` ${action} `) && at >= from && at <= to);
+    disturbed.some(({ at, kind }) => kind.startsWith(`webhook-sender ${action} `) && at >= from && at <= to);
   const used = new Set<number>();
   let acted: { no: number; startedAt: number } | undefined;
   for (const request of sent) {
