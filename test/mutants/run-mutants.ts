@@ -117,7 +117,10 @@ class Worker {
     }
     await this.#useTemplate(mutant.file.endsWith('.sql') ? 'changed' : 'unchanged');
     const { subject } = mutant;
-    const run = await this.tests.run({ files: testsOfSubjects[subject] ?? [], pattern: patternFor(subject), mutant }, limit);
+    const run = await this.tests.run(
+      { files: testsOfSubjects[subject] ?? [], pattern: patternFor(subject), mutant },
+      limit,
+    );
     return result(fates[run.end], run.by);
   }
 

@@ -4,22 +4,22 @@ import { verbs } from '../../lambdas/core/delivery-states.ts';
 const ledger = (...names: string[]) => names.map((name) => `test/ledger/${name}.test.ts`);
 const guard = ledger('transitions');
 const rules = ledger('failure-rules');
-const sender = ledger('limits', 'neighbours', 'poison');
+const sender = ledger('sender-rules', 'limits', 'neighbours', 'poison');
 
 /** By the name of a statement, SQL function, trigger or table, or by the path of a file. Those that fail soonest stand first. */
 export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
-  schedule: ledger('identity', 'moves', 'lost-answers'),
-  cancel: ledger('moves', 'matrix', 'identity', 'lost-answers'),
-  reschedule: ledger('moves', 'matrix', 'identity', 'lost-answers'),
-  claim: ledger('moves', 'evidence', 'matrix', 'poison', 'twins', 'claims', 'lost-answers'),
-  'claim-by-id': ledger('moves', 'matrix', 'twins', 'lost-answers'),
-  enqueue: ledger('moves', 'matrix', 'lost-answers'),
-  release: ledger('moves', 'matrix', 'lost-answers'),
-  unpark: ledger('moves', 'matrix', 'twins', 'claims', 'lost-answers'),
-  open: ledger('moves', 'evidence', 'attempts', 'matrix', 'poison', 'lost-answers'),
-  settle: ledger('moves', 'evidence', 'attempts', 'matrix', 'lost-answers'),
-  announce: ledger('lost-answers'),
-  'add-destination': ledger('lost-answers'),
+  schedule: ledger('bystanders', 'identity', 'moves', 'lost-answers'),
+  cancel: ledger('moves', 'bystanders', 'matrix', 'identity', 'lost-answers'),
+  reschedule: ledger('moves', 'bystanders', 'matrix', 'identity', 'lost-answers'),
+  claim: ledger('moves', 'bystanders', 'evidence', 'matrix', 'poison', 'twins', 'claims', 'lost-answers'),
+  'claim-by-id': ledger('moves', 'bystanders', 'matrix', 'twins', 'lost-answers'),
+  enqueue: ledger('moves', 'bystanders', 'matrix', 'lost-answers'),
+  release: ledger('moves', 'bystanders', 'matrix', 'lost-answers'),
+  unpark: ledger('moves', 'bystanders', 'matrix', 'twins', 'claims', 'lost-answers'),
+  open: ledger('moves', 'bystanders', 'evidence', 'attempts', 'matrix', 'poison', 'lost-answers'),
+  settle: ledger('moves', 'bystanders', 'evidence', 'attempts', 'matrix', 'lost-answers'),
+  announce: ledger('bystanders', 'lost-answers'),
+  'add-destination': ledger('bystanders', 'lost-answers'),
   exclude: ledger('poison'),
   readmit: ledger('poison'),
 
@@ -41,7 +41,7 @@ export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
 
   'lambdas/core/deliver-invitations.ts': sender,
   'lambdas/core/claim-due.ts': ledger('claims'),
-  'lambdas/core/dispatch.ts': ledger('claims'),
+  'lambdas/core/dispatch.ts': ledger('sender-rules', 'claims'),
   'lambdas/core/outcome-policy.ts': ['test/webhook/outcome-policy.test.ts'],
   'lambdas/queue/invitations.ts': ['test/adapters/invitations.test.ts'],
 };
