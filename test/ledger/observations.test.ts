@@ -76,8 +76,10 @@ describe('overdue', () => {
   });
 
   test('goes on counting while the queue refuses the row again and again', async () => {
-    await arrange(ledger, 'scheduled', { dueIn: -300, wakeIn: 240, columns: { ...since(1), invitations: 3 } });
-    expect(await seen()).toMatchObject({ overdue: 1, overdue_age: about(300) });
+    const refused = { columns: { ...since(1), invitations: 3 } };
+    await arrange(ledger, 'scheduled', { dueIn: -300, wakeIn: 240, ...refused });
+    await arrange(ledger, 'scheduled', { dueIn: -200, wakeIn: -1, ...refused });
+    expect(await seen()).toMatchObject({ overdue: 2, overdue_age: about(300) });
   });
 
   test('is not a row that was set aside, which has a count of its own', async () => {
