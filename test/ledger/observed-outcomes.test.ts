@@ -62,7 +62,8 @@ describe('destinations', () => {
     await arrange(ledger, 'queued', { ...failing, attempts: 4, columns: { failures: 4, ...there } });
     await arrange(ledger, 'scheduled', { ...failing, attempts: 2, columns: { failures: 2, ...there } });
     await arrange(ledger, 'scheduled', failing);
-    expect((await look()).measured).toMatchObject({ most_failing: 2, most_parked: 0 });
+    await ledger.sql(`UPDATE destination SET state_since = now() - interval '900 s'`);
+    expect((await look()).measured).toMatchObject({ most_failing: 2, most_parked: 0, parked_active_age: 0 });
   });
 
   test.each([
