@@ -21,16 +21,15 @@ test('whatever is asked in whatever order, the ledger answers and writes what th
   if (sequences >= 100) expect(common.filter((move) => !met.has(move))).toEqual([]);
 }, 120_000);
 
-test('a settle that forgets whose lease it is differs from the model within a few commands', async () => {
-  const fence = ' AND t.lease_owner = t.open_token AND t.present_attempt = t.attempt_no';
+test('a reschedule that forgets to compare versions is found, and shrunk to the two commands that show it', async () => {
+  const compared = "WHEN a.expected_version <> a.version THEN 'stale'";
   const { failure } = await runModel({
     seed: 1,
     plant: (name, text) => {
-      if (name === 'settle') expect(text).toContain(fence);
-      return name === 'settle' ? text.replace(fence, '') : text;
+      if (name === 'reschedule') expect(text).toContain(compared);
+      return text.replace(compared, '');
     },
   });
-  expect(failure?.message).toContain('settle');
-  // Schedule, claim, open; its lease passes, recover, claim, open again: then the first sender's failure comes.
-  expect(failure?.sequence.length).toBeLessThan(14);
+  expect(failure?.message).toContain('"answer":"stale"');
+  expect(failure?.sequence.map((command) => command.split(' ')[0])).toEqual(['schedule', 'reschedule']);
 }, 120_000);
