@@ -1,0 +1,129 @@
+// The machinery around the functions: the scheduler's ticks, the queue's poller, and operators.
+import { type Stage, send, tick } from './functions.ts';
+
+/** A registered destination. */
+export interface Destination {
+  readonly id: string;
+  readonly name: string;
+}
+
+/** EventBridge Scheduler: one tick a period, anywhere in it; at times none, or two. */
+export function startTicks(stage: Stage): void {
+  const { run } = stage;
+  const { world } = run;
+  const { tickSeconds, tickPrecisionSeconds } = run.weather.settings;
+  const perhaps = async () => {
+    const { due } = await whatWaits(stage);
+    if (due) tick(stage);
+  };
+  const period = (): void => {
+    if (!run.troubled('tickLost')) {
+      run.during(tickPrecisionSeconds * 1000, perhaps);
+      if (run.troubled('tickTwice')) run.during(tickPrecisionSeconds * 1000, perhaps);
+    }
+    if (world.at + tickSeconds * 1000 < run.calmAt) world.after(tickSeconds * 1000, period);
+  };
+  period();
+}
+
+/**
+ * Whether a tick would find anything now, and when the next row wakes. One that would not is left out: it changes nothing
+ * and takes the simulation's time.
+ */
+export async function whatWaits({ run }: Stage): Promise<{ due: boolean; wakes: number | null; lastDue: number }> {
+  const [row] = await run.database.sql<{ wakes: number | null; waiting: boolean; last_due: number | null }>(
+    `SELECT (SELECT CAST(extract(epoch FROM min(wake_at)) * 1000 AS double precision) FROM reminder_delivery
+             WHERE isfinite(wake_at)) AS wakes,
+            EXISTS (SELECT FROM reminder_delivery WHERE parked)
+              OR EXISTS (SELECT FROM lifecycle_event WHERE announced_at IS NULL) AS waiting,
+            (SELECT CAST(extract(epoch FROM max(GREATEST(due_at, next_attempt_at))) * 1000 AS double precision)
+             FROM reminder_delivery) AS last_due`,
+  );
+  const wakes = row?.wakes ?? null;
+  const due = row?.waiting === true || (wakes !== null && wakes <= run.world.at);
+  return { due, wakes, lastDue: row?.last_due ?? 0 };
+}
+
+/** The event source mapping: polls while there are messages, runs senders side by side. */
+export function startPoller(stage: Stage): void {
+  const { run, queue } = stage;
+  const { world } = run;
+  const { chance } = world;
+  let planned = false;
+  let senders = 0;
+  let offUntil = 0;
+  const plan = (): void => {
+    const visible = queue.nextVisible();
+    if (planned || visible === undefined) return;
+    planned = true;
+    world.after(Math.max(visible - world.at, 0) + chance.between(5, 400), poll);
+  };
+  const poll = (): void => {
+    planned = false;
+    if (run.troubled('pollerOff')) offUntil = world.at + run.untilCalm(run.longWait());
+    const busy = senders >= run.weather.settings.senderConcurrency;
+    if (!busy && world.at >= offUntil) {
+      const messages = queue.receive(run.weather.settings.senderBatchSize);
+      // A receive counts for a throttled invocation too: its messages come back when they are visible again.
+      if (messages.length > 0 && !run.troubled('throttled')) {
+        senders += 1;
+        send(stage, messages, () => {
+          senders -= 1;
+          plan();
+        });
+      }
+    }
+    plan();
+  };
+  queue.onSend = plan;
+}
+
+/** What an operator can do to the whole; each has its way back when the troubles end. */
+export function operatorsOf({ run }: Stage) {
+  const { world } = run;
+  const gate = (paused: boolean) =>
+    run.operate(
+      paused ? 'pause' : 'resume',
+      'UPDATE dispatch_gate SET paused = $1, paused_since = CASE WHEN $1 THEN now() END',
+      [paused],
+    );
+  const destinationState = (id: string, state: string) =>
+    run.operate('destination', 'UPDATE destination SET state = $2, state_since = now() WHERE destination_id = $1', [
+      id,
+      state,
+    ]);
+  return {
+    gate,
+    destinationState,
+    async pauseForAWhile(): Promise<void> {
+      await gate(true);
+      world.after(run.untilCalm(run.longWait()), () => gate(false));
+    },
+    async offForAWhile(id: string): Promise<void> {
+      await destinationState(id, world.chance.pick(['paused', 'disabled', 'broken']));
+      world.after(run.untilCalm(run.longWait()), () => destinationState(id, 'active'));
+    },
+  };
+}
+
+/** Operators: pauses, destinations, the queue's own levers. All is back to normal when the troubles end. */
+export function startOperators(stage: Stage, destinations: readonly Destination[]): void {
+  const { run, queue } = stage;
+  const { world } = run;
+  const { chance } = world;
+  const operators = operatorsOf(stage);
+  const round = async (): Promise<void> => {
+    if (run.troubled('gatePaused')) await operators.pauseForAWhile();
+    const [destination] = chance.shuffled(destinations);
+    if (destination !== undefined && run.troubled('destinationOff')) await operators.offForAWhile(destination.id);
+    if (run.troubled('purge')) queue.purge();
+    if (run.troubled('redrive')) queue.redrive();
+    if (world.at < run.calmAt) world.after(chance.between(0.3, 2) * run.weather.settings.tickSeconds * 1000, round);
+  };
+  world.after(0, round);
+  world.after(run.weather.troubledMs, async () => {
+    await operators.gate(false);
+    for (const { id } of destinations) await operators.destinationState(id, 'active');
+    queue.redrive();
+  });
+}

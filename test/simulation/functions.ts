@@ -1,0 +1,153 @@
+// The deployed functions as the simulation runs them: the real use cases, with every port on the virtual world.
+import { answerCommands, type ReminderAnswer, type ReminderCommand } from '../../lambdas/core/answer-commands.ts';
+import { claimDue } from '../../lambdas/core/claim-due.ts';
+import { deliverInvitations } from '../../lambdas/core/deliver-invitations.ts';
+import type { Announcements, LifecycleEvent, Worker } from '../../lambdas/core/ports.ts';
+import { PostgresLedger } from '../../lambdas/store/ledger.ts';
+import { invitationMessage } from '../../lambdas/webhook-sender/contract.ts';
+import { type Ending, ExecutionEnvironment } from './environment.ts';
+import { invitationsOf, type Message, type QueueModel } from './queue-model.ts';
+import type { Receivers } from './receivers.ts';
+import { type Run, runnerFor } from './run.ts';
+
+/** What a product asked, and what it was told. */
+export interface Asked {
+  readonly producer: string;
+  readonly command: ReminderCommand;
+  readonly at: number;
+  /** How many statements had run when it asked, and when it was told. */
+  readonly statementsBefore: number;
+  readonly answer: ReminderAnswer;
+  readonly statementsAfter: number;
+}
+
+/** All there is in one run. */
+export interface Stage {
+  readonly run: Run;
+  readonly queue: QueueModel;
+  readonly receivers: Receivers;
+  readonly asked: Asked[];
+  /** Events that the bus has, as often as it got them. */
+  readonly announced: LifecycleEvent[];
+  /** Invocations that are under way. */
+  running: number;
+}
+
+function worker(environment: ExecutionEnvironment): Worker {
+  return { functionVersion: '1', requestId: environment.name, logStream: environment.name };
+}
+
+function toolsOf({ run, queue }: Stage, environment: ExecutionEnvironment) {
+  return {
+    ledger: new PostgresLedger(runnerFor(environment)),
+    invitations: invitationsOf(environment, queue),
+    clock: environment.clock,
+    settings: run.weather.settings,
+    newToken: () => run.world.chance.uuid(run.world.at),
+  };
+}
+
+function busOf({ run, announced }: Stage, environment: ExecutionEnvironment): Announcements {
+  const options = {
+    name: 'PutEvents',
+    timeoutMs: run.weather.settings.transportTimeoutMs,
+    refusals: ['InternalException'],
+  } as const;
+  return {
+    publish: (events) =>
+      environment
+        .call(options, async () => {
+          const accepted = events.filter(() => !run.troubled('busRefuses'));
+          announced.push(...accepted);
+          return accepted.map(({ eventNo }) => eventNo);
+        })
+        .catch(() => []),
+  };
+}
+
+/** One invocation of the claim function. */
+export function tick(stage: Stage): void {
+  const { run } = stage;
+  const environment = new ExecutionEnvironment(run, 'claim');
+  const tools = { ...toolsOf(stage, environment), announcements: busOf(stage, environment) };
+  const { log, meter } = environment;
+  invoke(stage, environment, run.weather.settings.claimTimeoutSeconds, () =>
+    claimDue(tools, { worker: worker(environment), log, meter }),
+  );
+}
+
+/** One invocation of the webhook sender with the messages of one poll. */
+export function send(stage: Stage, messages: readonly Message[], ended: () => void): void {
+  const { run, queue, receivers } = stage;
+  const environment = new ExecutionEnvironment(run, 'sender');
+  const tools = { ...toolsOf(stage, environment), webhook: receivers.webhookOf(environment) };
+  const { log, meter } = environment;
+  const invited = messages.map(({ body }) => {
+    const { delivery_id: deliveryId, not_before: notBefore } = invitationMessage.parse(JSON.parse(body));
+    return { deliveryId, notBefore };
+  });
+  invoke(
+    stage,
+    environment,
+    run.weather.settings.senderTimeoutSeconds,
+    (invocation) => deliverInvitations(tools, { ...invocation, worker: worker(environment), log, meter }, invited),
+    (ending) => {
+      // What failed, and everything of a batch that failed as a whole, becomes visible again by itself.
+      if (ending !== 'killed' && 'answer' in ending) {
+        messages.forEach((message, place) => {
+          if (!ending.answer.has(invited[place]?.deliveryId ?? '')) queue.delete(message);
+        });
+      }
+      ended();
+    },
+  );
+}
+
+/**
+ * One call of a product. `ended` hears whether it was answered.
+ * @param tokens gives the tokens of the call: the same ones again make it a second run of the same call
+ */
+export function command(
+  stage: Stage,
+  producer: string,
+  commands: readonly ReminderCommand[],
+  tokens: () => string,
+  ended: (answered: boolean) => void,
+): void {
+  const { run, asked } = stage;
+  const environment = new ExecutionEnvironment(run, producer);
+  const { log, meter } = environment;
+  const at = run.world.at;
+  const statementsBefore = run.executed.length;
+  for (const one of commands) run.world.note(environment.name, `asks ${JSON.stringify(one)}`);
+  const tools = { ...toolsOf(stage, environment), newToken: tokens };
+  invoke(
+    stage,
+    environment,
+    run.weather.settings.scheduleTimeoutSeconds,
+    ({ signal }) => answerCommands(tools, { worker: worker(environment), signal, log, meter }, producer, commands),
+    (ending) => {
+      const answers = ending !== 'killed' && 'answer' in ending ? ending.answer : [];
+      answers.forEach((answer, place) => {
+        const one = commands[place];
+        const told = { at, statementsBefore, answer, statementsAfter: run.executed.length };
+        if (one !== undefined) asked.push({ producer, command: one, ...told });
+      });
+      ended(answers.length > 0);
+    },
+  );
+}
+
+function invoke<Answer>(
+  stage: Stage,
+  environment: ExecutionEnvironment,
+  timeoutSeconds: number,
+  inner: (invocation: { signal: AbortSignal; remainingMs: () => number }) => Promise<Answer>,
+  ended: (ending: Ending<Answer>) => void = () => undefined,
+): void {
+  stage.running += 1;
+  environment.invoke(timeoutSeconds * 1000, inner, (ending) => {
+    stage.running -= 1;
+    ended(ending);
+  });
+}

@@ -1,0 +1,151 @@
+// Products: what they schedule, change and ask, in their own time and at the worst moments; as twins, and again.
+import type { ReminderCommand } from '../../lambdas/core/answer-commands.ts';
+import type { NewReminder } from '../../lambdas/core/ports.ts';
+import { type Destination, operatorsOf } from './actors.ts';
+import { command, type Stage, tick } from './functions.ts';
+import type { Executed } from './run.ts';
+
+const instant = (at: number) => new Date(Math.round(at)).toISOString();
+
+export class Products {
+  readonly #stage: Stage;
+  readonly #destinations: readonly Destination[];
+  readonly #tickMs: number;
+
+  constructor(stage: Stage, destinations: readonly Destination[]) {
+    this.#stage = stage;
+    this.#destinations = destinations;
+    this.#tickMs = stage.run.weather.settings.tickSeconds * 1000;
+  }
+
+  /** Plans all that products do. */
+  start(): void {
+    const { run } = this.#stage;
+    const { world, weather } = run;
+    const keys = Array.from({ length: weather.reminders }, (_, place) => `key-${place}`);
+    while (keys.length > 0) {
+      const together = keys.splice(0, world.chance.integer(1, 4));
+      world.after(world.chance.between(0, weather.troubledMs / 2), () => this.#schedule(together));
+    }
+    run.onExecuted = (executed) => this.#provoke(executed);
+  }
+
+  #schedule(keys: readonly string[]): void {
+    const { run } = this.#stage;
+    const reminders = keys.map((key) => this.#newReminder(key));
+    this.#call(
+      'product',
+      reminders.map((reminder) => ({ verb: 'schedule', reminder })),
+    );
+    for (const { key } of reminders) {
+      for (let changes = 0; changes < 3 && run.troubled('productChanges'); changes += 1) {
+        const producer = run.world.chance.happens(0.1) ? 'rival' : 'product';
+        run.during(run.weather.troubledMs / 2, () => this.#call(producer, [this.#change({ key })]));
+      }
+    }
+  }
+
+  #newReminder(key: string): NewReminder {
+    const { chance, at } = this.#stage.run.world;
+    const due = this.#due();
+    return {
+      deliveryId: chance.uuid(at),
+      key,
+      destination: this.#destinations[chance.integer(0, this.#destinations.length - 1)]?.name ?? '',
+      userId: `user of ${key}`,
+      dueAt: instant(due),
+      expiresAt: chance.happens(0.25)
+        ? instant(due + chance.pick([1, 30]) * chance.between(0.2, 1) * this.#tickMs)
+        : null,
+      payload: JSON.stringify({ text: `reminder ${key} “ä”`, amount: chance.integer(1, 1e6) }),
+    };
+  }
+
+  #due(): number {
+    const { chance, at } = this.#stage.run.world;
+    const lookaheadMs = this.#stage.run.weather.settings.lookaheadSeconds * 1000;
+    const spans = [
+      chance.between(-this.#tickMs, 500),
+      chance.between(0, lookaheadMs),
+      chance.between(0, 3 * lookaheadMs),
+    ];
+    return at + chance.pick([0, ...spans]);
+  }
+
+  /** One call, and again when it was not answered, or when the product feels like it. */
+  #call(producer: string, commands: readonly ReminderCommand[], triesLeft = 3): void {
+    const { run } = this.#stage;
+    const { chance } = run.world;
+    const drawn: string[] = [];
+    // Each use begins with the same tokens: so it is a second run of the same call.
+    const sameTokens = () => {
+      let next = 0;
+      return () => {
+        const token = drawn[next] ?? chance.uuid(run.world.at);
+        drawn[next] = token;
+        next += 1;
+        return token;
+      };
+    };
+    const again = () => this.#call(producer, this.#withFreshIds(commands), triesLeft - 1);
+    command(this.#stage, producer, commands, sameTokens(), (answered) => {
+      if (!answered && triesLeft > 0) run.world.after(chance.between(0, this.#tickMs), again);
+    });
+    if (run.troubled('productRepeats')) {
+      const repeat = () => command(this.#stage, producer, commands, sameTokens(), () => undefined);
+      run.during(chance.pick([20, this.#tickMs]), repeat);
+    }
+    if (triesLeft > 0 && run.troubled('productRepeats')) run.during(chance.pick([20, 2 * this.#tickMs]), again);
+  }
+
+  /** A product makes an id for each call; it counts only if the key is new. */
+  #withFreshIds(commands: readonly ReminderCommand[]): ReminderCommand[] {
+    const { chance, at } = this.#stage.run.world;
+    return commands.map((one) =>
+      one.verb === 'schedule' ? { ...one, reminder: { ...one.reminder, deliveryId: chance.uuid(at) } } : one,
+    );
+  }
+
+  #change(name: { key: string } | { deliveryId: string }): ReminderCommand {
+    const { chance, at } = this.#stage.run.world;
+    const expiresAt = chance.happens(0.5) ? null : instant(at + 20 * this.#tickMs);
+    const more = {
+      ...(chance.happens(0.3) ? { expiresAt } : {}),
+      ...(chance.happens(0.2) ? { expectedVersion: chance.integer(1, 2) } : {}),
+    };
+    const reschedule: ReminderCommand = {
+      verb: 'reschedule',
+      reschedule: { name, dueAt: instant(this.#due()), ...more },
+    };
+    const key = 'key' in name ? name.key : 'key-0';
+    return chance.pick<ReminderCommand>([
+      reschedule,
+      reschedule,
+      { verb: 'cancel', name },
+      { verb: 'get', name },
+      { verb: 'schedule', reminder: this.#newReminder(key) },
+    ]);
+  }
+
+  /** Right after a row was moved: what would hurt most is done to it, while the one who moved it is still busy. */
+  #provoke({ name, by, answers, parameters }: Executed): void {
+    const { run } = this.#stage;
+    if (!['claim', 'claim-by-id', 'open', 'enqueue', 'release', 'settle'].includes(name)) return;
+    if (!run.troubled('provoked')) return;
+    const { chance } = run.world;
+    const ids =
+      `${JSON.stringify(answers)} ${parameters.receipts ?? ''}`.match(/(?<=delivery_id\W+)[0-9a-f-]{36}/g) ?? [];
+    const [deliveryId] = chance.shuffled(ids);
+    if (deliveryId === undefined) return;
+    const operators = operatorsOf(this.#stage);
+    const deeds: readonly [() => void | Promise<void>, ...(() => void | Promise<void>)[]] = [
+      () => this.#call('product', [this.#change({ deliveryId })]),
+      () => this.#call('product', [this.#change({ deliveryId })]),
+      () => tick(this.#stage),
+      () => operators.pauseForAWhile(),
+      () => operators.offForAWhile(chance.shuffled(this.#destinations)[0]?.id ?? ''),
+      () => run.kill(by),
+    ];
+    run.during(chance.pick([30, 1000, run.weather.settings.leaseSeconds * 1000]), chance.pick(deeds));
+  }
+}

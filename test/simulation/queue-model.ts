@@ -1,0 +1,148 @@
+// A model of Amazon SQS: delays, visibility, receive counts, a dead-letter queue, and all that "at least once" allows.
+import type { Invitation, Invitations, PublishAnswer, Receipt } from '../../lambdas/core/ports.ts';
+import type { ExecutionEnvironment } from './environment.ts';
+import type { Run } from './run.ts';
+
+export interface Message {
+  readonly messageId: string;
+  readonly body: string;
+  visibleAt: number;
+  receives: number;
+}
+
+/** One way in which a message came to its end or its beginning, for the checker. */
+export interface QueueEvent {
+  readonly at: number;
+  readonly what: 'sent' | 'lost' | 'received' | 'deleted' | 'dead' | 'purged' | 'redriven';
+  readonly messageId: string;
+  readonly body: string;
+}
+
+/** The longest delay SQS takes (Amazon SQS API Reference, SendMessageBatchRequestEntry). */
+const longestDelaySeconds = 900;
+
+export class QueueModel {
+  readonly #run: Run;
+  #messages: Message[] = [];
+  #dead: Message[] = [];
+  readonly events: QueueEvent[] = [];
+  /** Called when there may be something to receive. */
+  onSend: () => void = () => undefined;
+
+  constructor(run: Run) {
+    this.#run = run;
+  }
+
+  /** When the next message can be received; undefined: there is none. */
+  nextVisible(): number | undefined {
+    return this.#messages.length === 0 ? undefined : Math.min(...this.#messages.map(({ visibleAt }) => visibleAt));
+  }
+
+  send(body: string, delaySeconds: number): string {
+    const { world } = this.#run;
+    const messageId = world.chance.uuid(world.at);
+    const message = { messageId, body, visibleAt: world.at + delaySeconds * 1000, receives: 0 };
+    const lost = this.#run.troubled('messageLost');
+    this.#tell(lost ? 'lost' : 'sent', message);
+    if (!lost) this.#messages.push(message);
+    this.onSend();
+    return messageId;
+  }
+
+  /** Takes up to `most` messages, in no order. Each is invisible from now, or, at times, is not. */
+  receive(most: number): Message[] {
+    const { world, weather } = this.#run;
+    const { visibilityTimeoutSeconds, maxReceiveCount } = weather.settings;
+    const visible = world.chance.shuffled(this.#messages.filter(({ visibleAt }) => visibleAt <= world.at));
+    const taken: Message[] = [];
+    for (const message of visible.slice(0, most)) {
+      if (message.receives >= maxReceiveCount) {
+        this.#messages = this.#messages.filter((other) => other !== message);
+        this.#dead.push(message);
+        this.#tell('dead', message);
+        continue;
+      }
+      message.receives += 1;
+      const again = this.#run.troubled('messageTwice');
+      message.visibleAt = world.at + (again ? world.chance.between(0, 2000) : visibilityTimeoutSeconds * 1000);
+      this.#tell('received', message);
+      taken.push(message);
+    }
+    return taken;
+  }
+
+  delete(message: Message): void {
+    if (this.#run.troubled('deleteLost')) return;
+    if (this.#messages.includes(message)) this.#tell('deleted', message);
+    this.#messages = this.#messages.filter((other) => other !== message);
+  }
+
+  purge(): void {
+    for (const message of this.#messages) this.#tell('purged', message);
+    this.#messages = [];
+  }
+
+  /** Sends what is in the dead-letter queue again, as a console's redrive does: fresh ids, fresh counts. */
+  redrive(): void {
+    const { world } = this.#run;
+    for (const { body } of this.#dead.splice(0)) {
+      const message = { messageId: world.chance.uuid(world.at), body, visibleAt: world.at, receives: 0 };
+      this.#messages.push(message);
+      this.#tell('redriven', message);
+    }
+    this.onSend();
+  }
+
+  #tell(what: QueueEvent['what'], { messageId, body }: Message): void {
+    const { world } = this.#run;
+    this.events.push({ at: world.at, what, messageId, body });
+    world.note('queue', `${what} ${messageId} ${body}`);
+  }
+}
+
+/** The port to the queue as one environment has it: calls of a few entries each, each tried twice, stopped by a refused call. */
+export function invitationsOf(environment: ExecutionEnvironment, queue: QueueModel): Invitations {
+  const { run } = environment;
+  const { settings, sendBatchSize } = run.weather;
+
+  async function send(invitations: readonly Invitation[]): Promise<Receipt[]> {
+    const attempt = () =>
+      environment.call(
+        { name: 'SendMessageBatch', timeoutMs: settings.transportTimeoutMs, refusals: ['InternalError', 'ECONNRESET'] },
+        async () => invitations.flatMap((invitation) => accept(invitation)),
+      );
+    // The SDK sends again what failed: the first try may have been accepted too.
+    return attempt().catch(attempt);
+  }
+
+  function accept({ deliveryId, notBefore, delaySeconds }: Invitation): Receipt[] {
+    if (run.troubled('entryRefused')) return [];
+    const delay = Math.floor(Math.min(longestDelaySeconds, Math.max(0, delaySeconds)));
+    const messageId = queue.send(JSON.stringify({ v: 1, delivery_id: deliveryId, not_before: notBefore }), delay);
+    return run.troubled('entryOmitted') ? [] : [{ deliveryId, messageId, queue: 'invitations', delaySeconds: delay }];
+  }
+
+  return {
+    async publish(invitations): Promise<PublishAnswer> {
+      const accepted: Receipt[] = [];
+      let batchRefused = false;
+      const calls: Invitation[][] = [];
+      for (let first = 0; first < invitations.length; first += sendBatchSize) {
+        calls.push(invitations.slice(first, first + sendBatchSize));
+      }
+      const waiting = calls.values();
+      const lane = async (): Promise<void> => {
+        for (const call of waiting) {
+          const receipts = await send(call).catch(() => []);
+          accepted.push(...receipts);
+          if (receipts.length === 0) batchRefused = true;
+          if (batchRefused) return;
+        }
+      };
+      await Promise.all(Array.from({ length: Math.min(2, calls.length) }, lane));
+      const taken = new Set(accepted.map(({ deliveryId }) => deliveryId));
+      const refused = invitations.map(({ deliveryId }) => deliveryId).filter((id) => !taken.has(id));
+      return { accepted, refused, batchRefused };
+    },
+  };
+}

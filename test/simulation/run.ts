@@ -1,0 +1,164 @@
+// One run of the simulation: its world, its weather, its database, and a record of every statement.
+import pg from 'pg';
+import { ledgerError } from '../../lambdas/store/data-api-errors.ts';
+import type { Parameters, Statement, StatementRunner } from '../../lambdas/store/statement.ts';
+import type { ExecutionEnvironment } from './environment.ts';
+import type { VirtualDatabase } from './virtual-database.ts';
+import type { Trouble, Weather } from './weather.ts';
+import type { World } from './world.ts';
+
+/** A statement as it was run. */
+export interface Executed {
+  readonly number: number;
+  readonly at: number;
+  readonly name: string;
+  readonly by: string;
+  readonly parameters: Parameters;
+  /** Its answers; null: PostgreSQL refused it. */
+  readonly answers: readonly Readonly<Record<string, unknown>>[] | null;
+}
+
+/** Changes a statement's text before it runs: how a test plants a defect. */
+export type Plant = (name: string, text: string) => string;
+
+export class Run {
+  readonly world: World;
+  readonly weather: Weather;
+  readonly database: VirtualDatabase;
+  readonly executed: Executed[] = [];
+  /** What PostgreSQL refused: since statements run one at a time, nothing may be. */
+  readonly refusals: string[] = [];
+  readonly calmAt: number;
+  readonly environments = new Map<string, ExecutionEnvironment>();
+  /** Hears of each statement that was run, right after it. */
+  onExecuted: (executed: Executed) => void = () => undefined;
+  readonly #plant: Plant;
+
+  constructor(world: World, weather: Weather, database: VirtualDatabase, plant: Plant) {
+    this.world = world;
+    this.weather = weather;
+    this.database = database;
+    this.calmAt = world.at + weather.troubledMs;
+    this.#plant = plant;
+  }
+
+  newName(kind: string): string {
+    return `${kind}-${this.environments.size + 1}`;
+  }
+
+  /** Kills an environment by its name, if it is still there. */
+  kill(name: string): void {
+    this.environments.get(name)?.kill('by chance');
+  }
+
+  /** Whether this trouble strikes now. */
+  troubled(trouble: Trouble): boolean {
+    const odds = this.weather.odds[trouble];
+    return odds > 0 && this.world.at < this.calmAt && this.world.chance.happens(odds);
+  }
+
+  /** Cuts a time so that it is over when the troubles are. */
+  untilCalm(ms: number): number {
+    return Math.min(ms, Math.max(1, this.calmAt - this.world.at));
+  }
+
+  /** A time that a lease or an invitation may or may not outlive. */
+  longWait(): number {
+    const { chance } = this.world;
+    const { leaseSeconds, allowanceSeconds } = this.weather.settings;
+    const usual = [
+      leaseSeconds / 4,
+      leaseSeconds,
+      allowanceSeconds,
+      2 * allowanceSeconds,
+      4 * allowanceSeconds,
+    ] as const;
+    return chance.pick(usual) * chance.between(500, 1400);
+  }
+
+  /** Does `work` at some moment of the coming span. */
+  during(ms: number, work: () => void | Promise<void>): void {
+    this.world.after(this.world.chance.between(0, ms), work);
+  }
+
+  /** Runs SQL of the simulation's own, for an operator, at this moment. */
+  async operate(name: string, sql: string, values: unknown[]): Promise<void> {
+    const moment = this.#moment();
+    await this.database.runAt(moment, sql, values);
+    this.executed.push({ ...moment, number: moment.statement, name, by: 'operator', parameters: {}, answers: [] });
+    this.world.note('operator', `#${moment.statement} ${name} ${JSON.stringify(values)}`);
+  }
+
+  /** Runs a statement of the ledger at this moment. */
+  async execute(by: string, name: string, text: string, parameters: Parameters): Promise<(string | null)[][]> {
+    const moment = this.#moment();
+    const { statement: number, at } = moment;
+    try {
+      const rows = await this.database.run(moment, this.#plant(name, text), parameters);
+      const answers = rows.map(([answer]) => JSON.parse(answer ?? 'null'));
+      const executed = { number, at, name, by, parameters, answers };
+      this.executed.push(executed);
+      this.world.note(by, `#${number} ${name} ${brief(parameters)} -> ${rows.map(([answer]) => answer).join(' ')}`);
+      this.onExecuted(executed);
+      return rows;
+    } catch (error) {
+      if (!(error instanceof pg.DatabaseError)) throw error;
+      this.executed.push({ number, at, name, by, parameters, answers: null });
+      this.refusals.push(`#${number} ${name} by ${by}: ${error.message} (${error.code})`);
+      this.world.note(by, `#${number} ${name} ${brief(parameters)} refused: ${error.message}`);
+      const message = `ERROR: ${error.message}; SQLState: ${error.code}`;
+      throw Object.assign(new Error(message), { name: 'DatabaseErrorException' });
+    }
+  }
+
+  #moment() {
+    const { world } = this;
+    return { at: world.at, statement: this.executed.length + 1, chance: world.chance.between(-1, 1) };
+  }
+}
+
+/** The parameters that tell one run of a statement from another. */
+function brief(parameters: Parameters): string {
+  const own = Object.entries(parameters).filter(
+    ([name]) => !/_seconds$|^max_|_cap$|^request_id$|^log_stream$|^function_/.test(name),
+  );
+  return JSON.stringify(Object.fromEntries(own));
+}
+
+/** Stands in for the Data API's client: the same tries under the same token, the same reading of errors. */
+export function runnerFor(environment: ExecutionEnvironment): StatementRunner {
+  const { run } = environment;
+  const { settings } = run.weather;
+  return {
+    async run<Input, Row>(
+      statement: Statement<Input, Row>,
+      input: Input,
+      onTry: (monotonicMs: number) => void = () => undefined,
+    ): Promise<Row[]> {
+      const { name, text } = statement;
+      const parameters = statement.parameters(input, settings);
+      for (let tried = 1; ; tried += 1) {
+        try {
+          onTry(environment.clock.monotonic());
+          const rows = await environment.call(
+            {
+              name,
+              timeoutMs: settings.dataApiTimeoutMs,
+              refusals: ['ServiceUnavailableError', 'ThrottlingException', 'StatementTimeoutException', 'ECONNRESET'],
+            },
+            () => run.execute(environment.name, name, text, parameters),
+          );
+          return rows.map(([answer, payload]) => {
+            const row = JSON.parse(answer ?? 'null');
+            return payload == null ? row : { ...row, payload: Buffer.from(payload, 'base64').toString('utf8') };
+          });
+        } catch (caught) {
+          const error = ledgerError(name, caught);
+          if (error.retry === 'never' || tried >= settings.dataApiTries) throw error;
+          const longest = error.retry === 'later' ? Math.min(100 * 2 ** tried, 250) : 0;
+          await environment.clock.sleep(longest * run.world.chance.between(0.5, 1));
+        }
+      }
+    },
+  };
+}
