@@ -113,6 +113,8 @@ describe('what waits for a person', () => {
       dead.deliveryId,
     ]);
     expect(await seen()).toEqual({});
+    // Nor does it stay in the index, which is read from its beginning up to a limit.
+    expect(await ledger.sql('SELECT FROM reminder_delivery WHERE unreviewed_since IS NOT NULL')).toEqual([]);
   });
 
   test('is found by a migration that comes later than it', async () => {
