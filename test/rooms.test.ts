@@ -114,7 +114,7 @@ const rooms: readonly Room[] = [
     holds: /^bin\//,
     sentence:
       'bin is the doors. Nothing imports a door but another door; of the tests, a door opens the proofs a person runs',
-    mayImport: oneOf('(?!test/)', 'test/(drills|simulation|mutants|soak)/'),
+    mayImport: oneOf('(?!test/)', 'test/(drills|simulation|concurrency|mutants|soak)/'),
   },
 ];
 

@@ -56,8 +56,8 @@ test('senders and PostgreSQL killed in the middle of a drain: nothing that was a
     const wishes = Array.from({ length: count }, (_, place) => ({ dueInMs: (place * 6000) / count }));
     asked.push(...(await ledger.schedule(destination, wishes)));
   };
-  await schedule(250);
-  await eventually('the drain is well under way', async () => (await outcomes()).length > 40);
+  await schedule(150);
+  await eventually('the drain is well under way', async () => (await outcomes()).length > 30);
 
   const atWork = () =>
     ledger.aws.host
@@ -74,7 +74,7 @@ test('senders and PostgreSQL killed in the middle of a drain: nothing that was a
   const settled = new Map<string, string>();
   const look = async () => {
     for (const one of await outcomes()) settled.set(`${one.delivery_id} ${one.attempt_no} ${one.token}`, one.outcome);
-    return settled.size > 100;
+    return settled.size > 60;
   };
   await eventually('more is settled', look);
   await look();

@@ -1,64 +1,31 @@
-// What a sequence of the model test is made of: commands of products, senders, claims and operators, and the passing of time.
+// What a sequence of the model test is made of: commands of products, senders, claims and operators.
 import fc from 'fast-check';
-import type { PostgresLedger } from '../../lambdas/store/ledger.ts';
-import type { StatementRunner } from '../../lambdas/store/statement.ts';
 import { readmit } from '../../lambdas/store/statements/readmit.ts';
+import {
+  type Act,
+  around,
+  chance,
+  destination,
+  gate,
+  type Happening,
+  happening,
+  idOf,
+  keyOf,
+  moment,
+  named,
+  place,
+  span,
+} from './happenings.ts';
 import type { Attempt, Settlement } from './reminder-life.ts';
 import type { ReminderModel } from './reminder-model.ts';
 
-/** The real side. */
-export interface Real {
-  readonly ledger: PostgresLedger;
-  readonly runner: StatementRunner;
-  readonly sql: (text: string, values?: unknown[]) => Promise<unknown>;
-}
-
-/** A command with all that it names, as it may be run again: by a retry under its token. */
-export interface Act {
-  readonly send: (real: Real) => Promise<unknown>;
-  readonly expect: (model: ReminderModel) => unknown;
-}
-
-/** What may happen: drawn once, it becomes a command of whatever the model then holds. */
-export interface Happening {
-  readonly name: string;
-  /** What was drawn for it. */
-  readonly wish: unknown;
-  /** Undefined when there is nothing yet that it could name. */
-  readonly resolve: (model: ReminderModel, token: string, acts: readonly Act[]) => Act | undefined;
-}
-
-function happening<Wish>(
-  name: string,
-  wishes: fc.Arbitrary<Wish>,
-  act: (wish: Wish, model: ReminderModel, token: string, acts: readonly Act[]) => Act | undefined,
-): fc.Arbitrary<Happening> {
-  return wishes.map((wish) => ({
-    name,
-    wish,
-    // Into an empty ledger something must come first.
-    resolve: (model, ...where) =>
-      model.reminders.size === 0 && name !== 'schedule' && name !== 'get' ? undefined : act(wish, model, ...where),
-  }));
-}
-
 const worker = { functionVersion: '1', requestId: 'request', logStream: 'stream' };
-/** In the order of their making, as the ledger's ids are. */
-export const idOf = (place: number): string => `00000000-0000-7000-9000-${String(place).padStart(12, '0')}`;
-const keyOf = (place: number) => `key-${place}`;
 const seconds = (ms: number, more: number) => new Date(ms + more * 1000).toISOString();
-const nothing = () => undefined;
 
-const place = fc.nat(2);
 const somePlaces = fc.uniqueArray(place, { minLength: 1, maxLength: 3 });
 const producer = fc.constantFrom('product', 'product', 'product', 'product', 'rival');
 const back = fc.nat(3);
 
-/** A reminder that exists; as long as there is none, one that nobody knows. */
-function named({ reminders }: ReminderModel, wish: number) {
-  const one = [...reminders.values()][wish % Math.max(reminders.size, 1)];
-  return { one, deliveryId: one?.asked.deliveryId ?? idOf(wish), key: one?.asked.key ?? keyOf(wish) };
-}
 const idsOf = (model: ReminderModel, wishes: readonly number[]) => [
   ...new Set(wishes.map((wish) => named(model, wish).deliveryId)),
 ];
@@ -265,52 +232,6 @@ const announce = happening('announce', fc.integer({ min: 1, max: 3 }), (limit) =
     return events.map(({ id, version, state }) => `${id}:${version}:${state}`);
   },
 }));
-
-/** Operators pause and resume by hand, as long as there is no command for it. */
-const gate = happening('gate', fc.record({ paused: fc.boolean() }), ({ paused }) => ({
-  send: ({ sql }) =>
-    sql('UPDATE dispatch_gate SET paused = $1, paused_since = CASE WHEN $1 THEN now() END', [paused]).then(nothing),
-  expect: (model) => void Object.assign(model, { paused }),
-}));
-
-const destination = happening(
-  'destination',
-  fc.record({
-    name: fc.constantFrom('keeps', 'promises-nothing', 'strict'),
-    state: fc.constantFrom('active', 'paused'),
-  }),
-  ({ name, state }) => ({
-    send: ({ sql }) =>
-      sql('UPDATE destination SET state = $2, state_since = now() WHERE name = $1', [name, state]).then(nothing),
-    expect: (model) => void Object.assign(model.destinations.find((one) => one.name === name) ?? {}, { state }),
-  }),
-);
-
-/** Something of the world around: the statements meet it, and nobody asks for it. */
-const around = (change: Partial<Pick<ReminderModel, 'now' | 'chance'>>): Act => ({
-  send: async () => undefined,
-  expect: (model) => void Object.assign(model, change),
-});
-
-const chance = happening('chance', fc.constantFrom(0, 0.5, 0.75), (part) => around({ chance: part }));
-const span = happening('seconds pass', fc.constantFrom(1, 30, 61, 150, 400, 4000), (more, { now }) =>
-  around({ now: now + more * 1000 }),
-);
-/** To the very moment when something changes, one millisecond before it, or one after. */
-const moment = happening(
-  'time passes until',
-  fc.record({
-    place,
-    what: fc.constantFrom('wake', 'wake', 'lease', 'next', 'expires'),
-    more: fc.constantFrom(-1, 0, 0, 1),
-  }),
-  ({ place: which, what, more }, before) => {
-    const { one } = named(before, which);
-    const times = { wake: one?.wake, lease: one?.lease?.until, next: one?.next, expires: one?.expires };
-    const at = times[what] ?? 0;
-    return Number.isFinite(at) && at + more > before.now ? around({ now: at + more }) : undefined;
-  },
-);
 
 /** The next step in the life of a reminder that nothing goes wrong with, up to an outcome of any kind. */
 const step = happening('next step of', fc.record({ place, ...result }), (wish, before, token) => {

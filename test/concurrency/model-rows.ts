@@ -1,5 +1,5 @@
 // What the ledger's tables hold, and what they must hold by the model, in one shape.
-import type { Real } from './model-commands.ts';
+import type { Real } from './happenings.ts';
 import { heldBecause } from './reminder-life.ts';
 import type { ReminderModel } from './reminder-model.ts';
 
