@@ -8,7 +8,7 @@ import type { WorkerServer } from './worker-postgres.ts';
 
 /** How a run of tests ended, and after how long. */
 export interface TestRun {
-  readonly end: TestEnd['end'] | 'ran out of time';
+  readonly end: TestEnd['end'];
   readonly by: string;
   readonly seconds: number;
 }

@@ -14,7 +14,7 @@ export interface TestOrder {
 
 /** How it ended, as it goes to the parent process. */
 export interface TestEnd {
-  readonly end: 'passed' | 'failed' | 'ran no test';
+  readonly end: 'passed' | 'failed' | 'ran out of time' | 'ran no test';
   /** What failed first and how, or how many tests passed. */
   readonly by: string;
 }
@@ -70,12 +70,18 @@ process.on('message', async (next: TestOrder) => {
 });
 process.on('disconnect', () => process.exit());
 
+/** How PostgreSQL and vitest say that their time limit ended something. */
+const timeLimit = /due to statement timeout|timed out in \d+ms/;
+
 function endOf({ testModules, unhandledErrors }: TestRunResult): TestEnd {
   let passed = 0;
   for (const module of testModules) {
     for (const test of module.children.allTests()) {
       const { state, errors } = test.result();
-      if (state === 'failed') return { end: 'failed', by: `${test.fullName}: ${errors[0]?.message.split('\n')[0]}` };
+      if (state === 'failed') {
+        const message = errors[0]?.message.split('\n')[0] ?? '';
+        return { end: timeLimit.test(message) ? 'ran out of time' : 'failed', by: `${test.fullName}: ${message}` };
+      }
       if (state === 'passed') passed += 1;
     }
   }
