@@ -2,6 +2,7 @@
 // comes of each reminder is what comes of it when the two run one after the other, in one order or the other.
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { ScheduleAnswer } from '../../lambdas/core/ports.ts';
 import { dump, ledgerTables } from '../ledger/ledger-rows.ts';
 import { statementModules, statementOf } from '../ledger/statement-modules.ts';
 import { startTestLedger, type TestLedger } from '../ledger/test-ledger.ts';
@@ -167,6 +168,14 @@ describe.each(Object.keys(plays))('%s, sent twice at once: one effect, one answe
     expect(await brokenPromises(ledger.sql)).toEqual([]);
     for (const [name, fate] of await oneAfterTheOther(verb)) expect(fates.get(name), name).toEqual(fate);
   });
+});
+
+test('a schedule sent again after its reminder has ended says no, and not nothing, of whether it is near due', async () => {
+  await arrangeCast(ledger, tables);
+  await play('schedule', first);
+  await first.ledger.cancel({ token: tokenOf('cancel'), producer: 'product', reminders: [{ key: 'a new one' }] });
+  const answers = (await play('schedule', second)) as ScheduleAnswer[];
+  expect(answers.at(-1)).toMatchObject({ answer: 'scheduled', state: 'cancelled', nearDue: false });
 });
 
 /** Where two values differ: path, the one's, the other's. */
