@@ -103,6 +103,7 @@ async function run(some: readonly Drill[]): Promise<readonly DrillResult[]> {
       now.add(name);
       bar.update(done, payload());
     },
+    onPutOff: (name) => now.delete(name),
     onResult: ({ drill, passed }) => {
       now.delete(drill);
       done += 1;
