@@ -134,8 +134,15 @@ function print(all: readonly DrillResult[]): void {
     console.log(row.map((text, column) => (column < 7 ? text.padEnd(widths[column] ?? 0) : text)).join('  '));
   }
   for (const { drill, error } of all) if (error !== null) console.log(`${drill}: ${error}`);
-  const again = all.filter(({ alone }) => alone).map(({ drill }) => drill);
-  if (again.length > 0) console.log(`Ran a second time, alone: ${again.join(', ')}`);
+  for (const { drill, first } of all) {
+    if (first === null) continue;
+    const how =
+      first.error ?? (first.exercised ? `${first.seconds?.toFixed(1) ?? 'no end'} s` : 'its fault was not met');
+    console.log(`${drill}: ran a second time, alone; the first time, beside others: ${how}`);
+  }
+  if (all.some(({ exercised }) => !exercised)) {
+    console.log('Not exercised: the fault was met by nobody. If dist/ is older than the sources, run `npm run build`.');
+  }
   const sum = (of: (one: DrillResult) => number) => all.reduce((total, one) => total + of(one), 0);
   console.log(
     `\n${all.filter(({ passed }) => passed).length} of ${all.length} drills passed: ${sum(({ requests }) => requests)} requests, ` +

@@ -67,7 +67,7 @@ describe('the fast subset', () => {
 
   test('reports a fault that nobody meets as not exercised, and not as passed', () => {
     expect(results.get(inVain.name)).toMatchObject({
-      ...{ converged: true, exercised: false, passed: false, broken: [], alone: true },
+      ...{ converged: true, exercised: false, passed: false, broken: [], first: { exercised: false } },
     });
   });
 
