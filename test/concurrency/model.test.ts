@@ -1,10 +1,10 @@
 // The ledger's statements against a model of the same life: any commands in any order, the same answers and the same rows.
-// CI runs what fits into its time. All of it: `npx node bin/model.ts --sequences 1000 --seed 1`, about two minutes; another
+// CI runs what fits into its time. All of it: `npx node bin/model.ts --sequences 1000 --seed 1`, about a minute; another
 // seed runs other sequences. MODEL_SECONDS gives this file more time.
 import { expect, test } from 'vitest';
 import { runModel } from './model-run.ts';
 
-const limitMs = Number(process.env.MODEL_SECONDS ?? 18) * 1000;
+const limitMs = Number(process.env.MODEL_SECONDS ?? 10) * 1000;
 
 /** Moves that a hundred sequences cannot miss: their absence would say that nothing much was tried. */
 const common = [

@@ -10,7 +10,7 @@ import { arrangeCast, type Contender, ids, openContender, untilWaiting } from '.
 import { brokenPromises } from './promises.ts';
 import { type Play, plays } from './verbs.ts';
 
-const limitMs = Number(process.env.STORM_SECONDS ?? 10) * 1000;
+const limitMs = Number(process.env.STORM_SECONDS ?? 8) * 1000;
 const chance = new Chance(process.env.STORM_SEED ?? 'storm');
 const many = 16;
 
