@@ -5,7 +5,8 @@ const common = { testTimeout: 60_000, hookTimeout: 120_000 };
 
 export default defineConfig({
   test: {
-    maxWorkers: 2,
+    // One more than a small machine has cores: most files wait for processes, leases and ticks.
+    maxWorkers: 3,
     projects: [
       { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: ['test/demo/**'] } },
       // By itself, after the others: it measures lateness.

@@ -29,7 +29,6 @@ const ids = (...rows: Arranged[]) => rows.map(({ deliveryId }) => deliveryId);
 const stateOf = async ({ deliveryId }: Arranged) => (await rowOf(ledger, deliveryId)).state;
 const claimAll = (limit = 10) => ledger.ledger.claim({ token: uuid(), worker, limit, lowWater: null });
 const live = 'delivering, lease live';
-const _past = 'delivering, lease past';
 const ends = async () =>
   (await ledger.sql<{ id: string; state: string }>('SELECT delivery_id AS id, state FROM lifecycle_event')).map(
     ({ id, state }) => `${id} ${state}`,
