@@ -92,16 +92,18 @@ export function operatorsOf({ run }: Stage) {
       id,
       state,
     ]);
+  /** Mostly short: while nothing may be sent, nothing much can go wrong. */
+  const aWhile = () => run.untilCalm(world.chance.happens(0.3) ? run.longWait() : world.chance.between(10, 20_000));
   return {
     gate,
     destinationState,
     async pauseForAWhile(): Promise<void> {
       await gate(true);
-      world.after(run.untilCalm(run.longWait()), () => gate(false));
+      world.after(aWhile(), () => gate(false));
     },
     async offForAWhile(id: string): Promise<void> {
       await destinationState(id, world.chance.pick(['paused', 'disabled', 'broken']));
-      world.after(run.untilCalm(run.longWait()), () => destinationState(id, 'active'));
+      world.after(aWhile(), () => destinationState(id, 'active'));
     },
   };
 }

@@ -145,7 +145,10 @@ export class ExecutionEnvironment {
       if (run.troubled('late')) {
         const late = run.untilCalm(run.longWait());
         world.note(this.name, `${options.name} under way for ${late.toFixed(0)} ms`);
-        return world.after(late, carryOut(false));
+        world.after(late, carryOut(false));
+        // The request outlives who sent it.
+        if (chance.happens(0.5)) run.during(options.timeoutMs, () => this.kill(`with ${options.name} under way`));
+        return;
       }
       const lost = run.troubled('answerLost');
       if (lost) world.note(this.name, `${options.name} will lose its answer`);

@@ -25,7 +25,7 @@ export class Products {
     const keys = Array.from({ length: weather.reminders }, (_, place) => `key-${place}`);
     while (keys.length > 0) {
       const together = keys.splice(0, world.chance.integer(1, 4));
-      world.after(world.chance.between(0, weather.troubledMs / 2), () => this.#schedule(together));
+      world.after(world.chance.between(0, weather.troubledMs / 3), () => this.#schedule(together));
     }
     run.onExecuted = (executed) => this.#provoke(executed);
   }
@@ -142,9 +142,11 @@ export class Products {
       () => this.#call('product', [this.#change({ deliveryId })]),
       () => this.#call('product', [this.#change({ deliveryId })]),
       () => tick(this.#stage),
-      () => operators.pauseForAWhile(),
-      () => operators.offForAWhile(chance.shuffled(this.#destinations)[0]?.id ?? ''),
       () => run.kill(by),
+      () => run.kill(by),
+      chance.happens(0.5)
+        ? () => operators.pauseForAWhile()
+        : () => operators.offForAWhile(chance.shuffled(this.#destinations)[0]?.id ?? ''),
     ];
     run.during(chance.pick([30, 1000, run.weather.settings.leaseSeconds * 1000]), chance.pick(deeds));
   }

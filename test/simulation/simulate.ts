@@ -67,7 +67,7 @@ async function register(run: Run): Promise<Destination[]> {
   const made: Destination[] = [];
   for (let place = 0; place < weather.destinations; place += 1) {
     const destination = { id: chance.uuid(world.at), name: `destination-${place}` };
-    const contract = chance.pick(['honours-key', 'honours-key', 'status-lookup', 'none']);
+    const contract = chance.pick(['honours-key', 'honours-key', 'honours-key', 'status-lookup', 'none']);
     const policy = chance.happens(0.2) ? { maxFailures: chance.integer(1, 4) } : {};
     const deadlineMs = chance.happens(0.3) ? chance.integer(100, weather.settings.webhookDeadlineMs) : null;
     await run.operate(

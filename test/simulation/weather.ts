@@ -53,8 +53,15 @@ export interface Weather {
   readonly odds: Readonly<Record<Trouble, number>>;
 }
 
-/** What must not happen at nearly every step, or nothing would go on. */
-const rarely: readonly Trouble[] = ['killed', 'frozen', 'permanent', 'gone', 'purge', 'gatePaused', 'destinationOff'];
+/** How often a trouble strikes where it does: most by chance of all, these so that life goes on, or that a row lives long. */
+const strength: Partial<Record<Trouble, readonly [number, ...number[]]>> = {
+  ...{ frozen: [0.02, 0.06, 0.15], killed: [0.02, 0.06, 0.15], late: [0.05, 0.15, 0.4] },
+  ...{ permanent: [0.01, 0.05], gone: [0.01, 0.05], purge: [0.02, 0.1] },
+  ...{ gatePaused: [0.02, 0.06], destinationOff: [0.02, 0.06], pollerOff: [0.01, 0.04], throttled: [0.05, 0.2] },
+  ...{ provoked: [0.05, 0.15, 0.3], keysMissing: [0.05, 0.2] },
+  ...{ retry: [0.3, 0.6, 0.9], noAnswer: [0.1, 0.3, 0.6], slowAnswer: [0.1, 0.3, 0.6] },
+};
+const often: readonly Trouble[] = ['frozen', 'killed', 'late', 'retry', 'noAnswer', 'slowAnswer', 'provoked'];
 
 /** Draws the weather of a run. Batches and limits are small at times, so that few reminders reach them. */
 export function drawWeather(chance: Chance, stage: 'production' | 'rehearsal'): Weather {
@@ -62,8 +69,8 @@ export function drawWeather(chance: Chance, stage: 'production' | 'rehearsal'): 
   const calm = chance.happens(0.04);
   const odds = Object.fromEntries(
     troubles.map((trouble) => {
-      const odd = chance.pick(rarely.includes(trouble) ? [0.01, 0.03, 0.08] : [0.02, 0.08, 0.25, 0.5]);
-      return [trouble, calm || chance.happens(0.5) ? 0 : odd];
+      const on = !calm && chance.happens(often.includes(trouble) ? 0.65 : 0.35);
+      return [trouble, on ? chance.pick(strength[trouble] ?? [0.05, 0.2, 0.5]) : 0];
     }),
   ) as Record<Trouble, number>;
   return {
@@ -75,7 +82,7 @@ export function drawWeather(chance: Chance, stage: 'production' | 'rehearsal'): 
       maxFailures: chance.pick([2, 5, 12]),
       attemptHardCap: chance.pick([3, 6, 30]),
     },
-    troubledMs: chance.between(3, 12) * base.allowanceSeconds * 1000,
+    troubledMs: chance.between(6, 20) * base.allowanceSeconds * 1000,
     reminders: chance.integer(3, 12),
     destinations: chance.integer(1, 4),
     sendBatchSize: chance.pick([2, 10]),
