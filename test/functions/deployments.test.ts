@@ -107,7 +107,7 @@ INSERT INTO once VALUES ('${canary}');
   await delivers();
   expect((await edited.migrate()).payload).toMatch(/9001_add_note\.sql was changed/);
   expect(done(await mended.migrate())).toMatchObject({ applied: 0, schemaVersion: 9001 });
-});
+}, 180_000);
 
 /** A transaction of somebody else. */
 async function transaction(sql: string): Promise<pg.Client> {
