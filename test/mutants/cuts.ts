@@ -78,7 +78,10 @@ class SourceText {
     this.#sql = sql;
     this.#parsed = withoutNames(sql);
     this.tree = parseSync(this.#parsed) as unknown as Tree;
-    this.#tokens = scanSync(this.#parsed).tokens.filter(({ tokenName }) => !tokenName.includes('COMMENT'));
+    const ends = new Map([...namesIn(sql)].map(({ start, end }) => [start, end]));
+    this.#tokens = scanSync(this.#parsed)
+      .tokens.filter(({ tokenName }) => !tokenName.includes('COMMENT'))
+      .map(({ start, end }) => ({ start, end: ends.get(start) ?? end }));
   }
 
   /**

@@ -11,7 +11,7 @@ import { verdictOn } from './verdict.ts';
 
 const madeUp = `
 WITH picked AS MATERIALIZED (
-  SELECT r.id, CASE WHEN r.state = 'a' THEN 'x' WHEN (r.n + 1) * 2 > CAST(:n AS integer) THEN 'y' END AS verb
+  SELECT r.id, CASE WHEN r.state = 'a' THEN 'x' WHEN (r.n + 1) * 2 > CAST(:limit AS integer) THEN 'y' END AS verb
   FROM thing r
   JOIN owner o ON o.id = r.owner AND (o.open OR r.urgent)
   WHERE r.due <= now() -- not the planted one
@@ -27,7 +27,7 @@ describe('the conditions of a statement', () => {
     expect(lines.sort()).toEqual(
       [
         "picked verb when: r.state = 'a' → false",
-        'picked verb when: (r.n + 1) * 2 > CAST(:n AS integer) → false',
+        'picked verb when: (r.n + 1) * 2 > CAST(:limit AS integer) → false',
         'picked on: o.id = r.owner → true',
         'picked on: o.open OR r.urgent → true',
         'picked on or: o.open → false',

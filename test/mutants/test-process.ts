@@ -35,6 +35,8 @@ const vitest = await createVitest(
     config: false,
     root: pathOf(''),
     watch: false,
+    // It knows a file by its text on disk, which a mutant does not change.
+    fsModuleCache: false,
     include: ['test/**/*.test.ts'],
     reporters: [{}],
     bail: 1,
