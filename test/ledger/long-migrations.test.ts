@@ -18,7 +18,7 @@ beforeAll(async () => {
   const { user, password } = ledger.postgres;
   api = await startDataApi({
     postgres: ledger.postgres,
-    accounts: (secretArn) => (secretArn.endsWith('owner') ? { user, password } : undefined),
+    accounts: () => ({ user, password }),
     limits: { statementMs: callMs },
   });
   process.env.AWS_ENDPOINT_URL_RDS_DATA = api.endpoint;
