@@ -40,11 +40,6 @@ export const plantedDefects: readonly PlantedDefect[] = [
     ),
   },
   {
-    name: 'a failure moves a row that another attempt has',
-    breaks: 'P8',
-    plant: change('settle', ' AND t.lease_owner = t.open_token AND t.present_attempt = t.attempt_no', ''),
-  },
-  {
     name: 'open looks at no due time',
     breaks: 'P10',
     plant: change('open', "WHEN l.next_attempt_at > now() THEN 'not_due'", ''),
