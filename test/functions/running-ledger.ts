@@ -86,7 +86,10 @@ export async function startRunningLedger(more: { faults?: boolean; functionsDire
   pool.on('error', () => undefined);
   const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
   const region = aws.environment.AWS_REGION;
-  const lambda = new LambdaClient({ region, credentials, endpoint: aws.environment.AWS_ENDPOINT_URL_LAMBDA });
+  // Patient: as many callers as a test has at once, and only four environments to answer them.
+  const lambda = new LambdaClient({
+    ...{ region, credentials, endpoint: aws.environment.AWS_ENDPOINT_URL_LAMBDA, maxAttempts: 10 },
+  });
   const sqs = new SQSClient({ region, credentials, endpoint: aws.environment.AWS_ENDPOINT_URL_SQS });
 
   async function sql<Row extends Record<string, unknown>>(text: string, values: unknown[] = []): Promise<Row[]> {
