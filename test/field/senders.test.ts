@@ -37,6 +37,11 @@ function freeze(deliveryId: string, point: 'open' | 'write' | 'settle', at: 'bef
   };
 }
 
+/** Has it sent by a sender of its own: what shares a batch with it would share its fate. */
+function sendAlone(deliveryId: string): void {
+  void ledger.deliver([invitation(deliveryId)]).catch(() => undefined);
+}
+
 /** What must not change any more once a reminder is delivered. */
 const end = async (deliveryId: string) => ({
   row: await ledger.row(deliveryId),
@@ -97,7 +102,7 @@ describe.concurrent('a reminder', () => {
     const asked = await ledger.scheduleUnsent(own);
     const { deliveryId } = asked;
     const sender = freeze(deliveryId, 'settle', 'before');
-    await ledger.sendMessages([invitation(deliveryId)]);
+    sendAlone(deliveryId);
     await sender.frozen();
     expect(ledger.received(deliveryId)).toMatchObject([{ status: 200 }]);
     // The other's receiver fails, and nobody sends a third time.
@@ -125,7 +130,7 @@ describe.concurrent('a reminder', () => {
     const asked = await ledger.scheduleUnsent(own);
     const { deliveryId } = asked;
     const sender = freeze(deliveryId, 'settle', 'before');
-    await ledger.sendMessages([invitation(deliveryId)]);
+    sendAlone(deliveryId);
     await sender.frozen();
     await ledger.settled([deliveryId]);
     const before = await end(deliveryId);
@@ -144,7 +149,7 @@ describe.concurrent('a reminder', () => {
     const asked = await ledger.scheduleUnsent(ok);
     const { deliveryId } = asked;
     const sender = freeze(deliveryId, 'write', 'after');
-    await ledger.sendMessages([invitation(deliveryId)]);
+    sendAlone(deliveryId);
     await sender.frozen();
     await ledger.settled([deliveryId]);
     const before = await end(deliveryId);
@@ -164,7 +169,7 @@ describe.concurrent('a reminder', () => {
   test('whose sender is frozen before it dials, past its lease: sent once, by another', async () => {
     const { deliveryId } = await ledger.scheduleUnsent(ok);
     const sender = freeze(deliveryId, 'open', 'after');
-    await ledger.sendMessages([invitation(deliveryId)]);
+    sendAlone(deliveryId);
     await sender.frozen();
     await ledger.settled([deliveryId]);
     const before = await end(deliveryId);
@@ -182,7 +187,7 @@ describe.concurrent('a reminder', () => {
     const { leaseSeconds, leaseMarginMs, webhookDeadlineMs } = ledger.aws.settings;
     const { deliveryId } = await ledger.scheduleUnsent(ok);
     const sender = freeze(deliveryId, 'open', 'after');
-    await ledger.sendMessages([invitation(deliveryId)]);
+    sendAlone(deliveryId);
     await sender.frozen();
     await sleep(leaseSeconds * 1000 - leaseMarginMs - webhookDeadlineMs);
     await sender.thaw();
