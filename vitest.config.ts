@@ -10,7 +10,15 @@ export default defineConfig({
     projects: [
       { test: { ...common, name: 'parts', include: ['test/**/*.test.ts'], exclude: ['test/demo/**'] } },
       // By itself, after the others: it measures lateness.
-      { test: { ...common, name: 'demo', include: ['test/demo/*.test.ts'], sequence: { groupOrder: 1 } } },
+      {
+        test: {
+          ...common,
+          name: 'demo',
+          include: ['test/demo/*.test.ts'],
+          sequence: { groupOrder: 1 },
+          maxConcurrency: 3,
+        },
+      },
     ],
   },
 });

@@ -28,7 +28,7 @@ test('without sabotage all promises hold, and it exits with 0', { timeout: 180_0
   expect(code).toBe(0);
 });
 
-// At once: they wait more than they work, and what each breaks is found at any load.
+// Three at once, as the configuration says: they wait more than they work, and what each breaks is found at any load.
 test.concurrent.each(Object.entries(sabotages))(
   'sabotage "%s" is found as "%s"',
   { timeout: 180_000 },
