@@ -1,11 +1,11 @@
 // Commands of senders, products and operators that name several reminders: each by its own row, and no other touched.
 import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Situation } from '../../lambdas/core/delivery-states.ts';
 import { addDestination } from '../../lambdas/store/statements/add-destination.ts';
+import { bystander, claimAll, ends, ids, live, name, stateOf } from './bystander.ts';
 import { empty, ledgerTables } from './ledger-rows.ts';
-import { failure, outcomesOf, recover, rowOf, settleAll } from './one-reminder.ts';
-import { type Arranged, arrange, type Circumstances, inSeconds, openToken, producer } from './situations.ts';
+import { failure, outcomesOf, recover, settleAll } from './one-reminder.ts';
+import { type Arranged, arrange, inSeconds, openToken, producer } from './situations.ts';
 import { newReminder, outcome, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
 
 let ledger: TestLedger;
@@ -17,31 +17,14 @@ beforeAll(async () => {
 beforeEach(() => empty(ledger, tables));
 afterAll(() => ledger.stop());
 
-/** A row that no command of the test names, and what says later that nothing touched it. */
-async function bystander(situation: Situation, circumstances: Circumstances = {}) {
-  const row = await arrange(ledger, situation, circumstances);
-  const before = await rowOf(ledger, row.deliveryId);
-  return { ...row, untouched: async () => expect(await rowOf(ledger, row.deliveryId)).toEqual(before) };
-}
-
-const name = ({ deliveryId }: Arranged) => ({ deliveryId });
-const ids = (...rows: Arranged[]) => rows.map(({ deliveryId }) => deliveryId);
-const stateOf = async ({ deliveryId }: Arranged) => (await rowOf(ledger, deliveryId)).state;
-const claimAll = (limit = 10) => ledger.ledger.claim({ token: uuid(), worker, limit, lowWater: null });
-const live = 'delivering, lease live';
-const ends = async () =>
-  (await ledger.sql<{ id: string; state: string }>('SELECT delivery_id AS id, state FROM lifecycle_event')).map(
-    ({ id, state }) => `${id} ${state}`,
-  );
-
 describe('open', () => {
   const open = (token: string, ...rows: Arranged[]) => ledger.ledger.open({ token, worker, deliveryIds: ids(...rows) });
 
   test('answers each of a batch by its own row and destination, and opens no other', async () => {
     const due = await arrange(ledger, 'queued');
-    const other = await bystander('queued');
-    const later = await bystander('queued', { dueIn: 60 });
-    const paused = await bystander('queued', { destination: { state: 'paused' } });
+    const other = await bystander(ledger, 'queued');
+    const later = await bystander(ledger, 'queued', { dueIn: 60 });
+    const paused = await bystander(ledger, 'queued', { destination: { state: 'paused' } });
     const over = await arrange(ledger, 'queued', { dueIn: -60, expiresIn: -1 });
     expect(await open(uuid(), due, later, paused, over)).toMatchObject([
       { answer: 'opened', deliveryId: due.deliveryId, key: due.key, url: `https://to-${due.deliveryId}.example/hook` },
@@ -50,7 +33,7 @@ describe('open', () => {
       { answer: 'expired', deliveryId: over.deliveryId },
     ]);
     for (const row of [other, later, paused]) await row.untouched();
-    expect(await ends()).toEqual([`${over.deliveryId} expired`]);
+    expect(await ends(ledger)).toEqual([`${over.deliveryId} expired`]);
   });
 
   test('only a row whose own last attempt was recovered is opened alone', async () => {
@@ -71,7 +54,7 @@ describe('open', () => {
       outcome(fresh.deliveryId, openToken(1), failure),
     );
     await ledger.sql(`UPDATE reminder_delivery SET next_attempt_at = now(), wake_at = now() WHERE state = 'scheduled'`);
-    await claimAll();
+    await claimAll(ledger);
     expect((await open(uuid(), suspect, fresh, failedSince)).map(({ answer }) => answer)).toEqual([
       'alone',
       'opened',
@@ -90,7 +73,7 @@ describe('open', () => {
       [later.deliveryId],
     );
     expect(await open(token, due, later)).toMatchObject([{ answer: 'opened' }, { answer: 'token_used' }]);
-    expect(await stateOf(later)).toBe('queued');
+    expect(await stateOf(ledger, later)).toBe('queued');
   });
 });
 
@@ -99,7 +82,7 @@ describe('settle', () => {
     const failing = await arrange(ledger, live);
     const sent = await arrange(ledger, live);
     const gone = await arrange(ledger, live);
-    const other = await bystander(live);
+    const other = await bystander(ledger, live);
     const settled = await settleAll(
       ledger,
       outcome(failing.deliveryId, openToken(1), failure),
@@ -111,7 +94,7 @@ describe('settle', () => {
       'moved delivered',
       'moved dead',
     ]);
-    expect((await ends()).sort()).toEqual([`${sent.deliveryId} delivered`, `${gone.deliveryId} dead`].sort());
+    expect((await ends(ledger)).sort()).toEqual([`${sent.deliveryId} delivered`, `${gone.deliveryId} dead`].sort());
     const off = await ledger.sql(`SELECT destination_id AS id FROM destination WHERE state <> 'active'`);
     expect(off).toEqual([{ id: gone.destinationId }]);
     await other.untouched();
@@ -133,7 +116,7 @@ describe('settle', () => {
       { answer: 'moved', state: 'delivered' },
       { answer: 'moved', state: 'delivered' },
     ]);
-    expect(await stateOf(second)).toBe('delivered');
+    expect(await stateOf(ledger, second)).toBe('delivered');
   });
 
   test('of two attempts of one reminder, under one token, each is recorded once', async () => {

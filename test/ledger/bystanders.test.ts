@@ -1,18 +1,10 @@
 // Commands that name several reminders among others: each gets what is its own, and what is not named stays as it is.
 import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
-import type { Situation } from '../../lambdas/core/delivery-states.ts';
+import { bystander, claimAll, ends, ids, live, name, past, stateOf } from './bystander.ts';
 import { empty, ledgerTables } from './ledger-rows.ts';
 import { failure, rowOf, settleAll } from './one-reminder.ts';
-import {
-  type Arranged,
-  arrange,
-  type Circumstances,
-  claimToken,
-  inSeconds,
-  openToken,
-  producer,
-} from './situations.ts';
+import { type Arranged, arrange, claimToken, inSeconds, openToken, producer } from './situations.ts';
 import { outcome, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
 
 let ledger: TestLedger;
@@ -24,28 +16,10 @@ beforeAll(async () => {
 beforeEach(() => empty(ledger, tables));
 afterAll(() => ledger.stop());
 
-/** A row that no command of the test names, and what says later that nothing touched it. */
-async function bystander(situation: Situation, circumstances: Circumstances = {}) {
-  const row = await arrange(ledger, situation, circumstances);
-  const before = await rowOf(ledger, row.deliveryId);
-  return { ...row, untouched: async () => expect(await rowOf(ledger, row.deliveryId)).toEqual(before) };
-}
-
-const name = ({ deliveryId }: Arranged) => ({ deliveryId });
-const ids = (...rows: Arranged[]) => rows.map(({ deliveryId }) => deliveryId);
-const stateOf = async ({ deliveryId }: Arranged) => (await rowOf(ledger, deliveryId)).state;
-const claimAll = (limit = 10) => ledger.ledger.claim({ token: uuid(), worker, limit, lowWater: null });
-const live = 'delivering, lease live';
-const past = 'delivering, lease past';
-const ends = async () =>
-  (await ledger.sql<{ id: string; state: string }>('SELECT delivery_id AS id, state FROM lifecycle_event')).map(
-    ({ id, state }) => `${id} ${state}`,
-  );
-
 describe('cancel', () => {
   test('of several at once answers each by its own state, and calls off no other', async () => {
     const waiting = await arrange(ledger, 'queued');
-    const other = await bystander('queued');
+    const other = await bystander(ledger, 'queued');
     const sending = await arrange(ledger, live);
     const over = await arrange(ledger, 'delivered');
     const reminders = [over, waiting, sending].map(name);
@@ -56,22 +30,26 @@ describe('cancel', () => {
       { answer: 'cancelled', deliveryId: waiting.deliveryId, state: 'cancelled' },
       { answer: 'too_late', deliveryId: sending.deliveryId, state: 'delivering' },
     ]);
-    expect(await Promise.all([over, waiting, sending].map(stateOf))).toEqual(['delivered', 'cancelled', 'delivering']);
+    expect(await Promise.all([over, waiting, sending].map((row) => stateOf(ledger, row)))).toEqual([
+      'delivered',
+      'cancelled',
+      'delivering',
+    ]);
     expect((await rowOf(ledger, over.deliveryId)).cancel_requested_at).toBeNull();
-    expect(await ends()).toEqual([`${waiting.deliveryId} cancelled`]);
+    expect(await ends(ledger)).toEqual([`${waiting.deliveryId} cancelled`]);
     await other.untouched();
   });
 
   test('of one that is being sent asks for no other to be stopped', async () => {
     const sending = await arrange(ledger, live);
-    const other = await bystander(live);
+    const other = await bystander(ledger, live);
     await ledger.ledger.cancel({ token: uuid(), producer, reminders: [{ key: sending.key }] });
     expect((await rowOf(ledger, sending.deliveryId)).cancel_requested_at).not.toBeNull();
     await other.untouched();
   });
 
   test('of one by its key names no other', async () => {
-    const other = await bystander('queued');
+    const other = await bystander(ledger, 'queued');
     const one = await arrange(ledger, 'queued');
     expect(await ledger.ledger.cancel({ token: uuid(), producer, reminders: [{ key: one.key }] })).toMatchObject([
       { answer: 'cancelled', deliveryId: one.deliveryId },
@@ -83,7 +61,7 @@ describe('cancel', () => {
 describe('reschedule', () => {
   test('of several at once answers each by its own state, and moves no other', async () => {
     const waiting = await arrange(ledger, 'queued');
-    const other = await bystander('queued');
+    const other = await bystander(ledger, 'queued');
     const sending = await arrange(ledger, live);
     const moves = [
       { name: { key: waiting.key }, dueAt: inSeconds(600).toISOString() },
@@ -129,27 +107,27 @@ describe('reschedule', () => {
 describe('claim', () => {
   test('moves each row by its own verb and destination, and none whose wake_at lies ahead', async () => {
     const later = { dueIn: 600, wakeIn: 60 };
-    const others = [await bystander('scheduled', later), await bystander('queued', { wakeIn: 60 })];
+    const others = [await bystander(ledger, 'scheduled', later), await bystander(ledger, 'queued', { wakeIn: 60 })];
     const due = await arrange(ledger, 'scheduled');
     const paused = await arrange(ledger, 'scheduled', { destination: { state: 'paused' } });
     const over = await arrange(ledger, 'scheduled', { dueIn: -60, expiresIn: -1 });
     const silent = await arrange(ledger, past);
     const silentAtNone = await arrange(ledger, past, { destination: { contract: 'none' } });
-    const answer = await claimAll();
+    const answer = await claimAll(ledger);
     expect(answer.claimed.map(({ deliveryId }) => deliveryId)).toEqual(ids(due));
     expect(answer).toMatchObject({
       recovered: ids(silent, silentAtNone).sort(),
       expired: ids(over),
       parked: ids(paused),
     });
-    expect(await Promise.all([due, paused, over, silent, silentAtNone].map(stateOf))).toEqual([
+    expect(await Promise.all([due, paused, over, silent, silentAtNone].map((row) => stateOf(ledger, row)))).toEqual([
       'dispatching',
       'scheduled',
       'expired',
       'scheduled',
       'held',
     ]);
-    expect(await ends()).toEqual([`${over.deliveryId} expired`]);
+    expect(await ends(ledger)).toEqual([`${over.deliveryId} expired`]);
     for (const other of others) await other.untouched();
   });
 
@@ -159,17 +137,17 @@ describe('claim', () => {
     ['parks', 'scheduled', { destination: { state: 'paused' } }],
     ['claims', 'scheduled', {}],
   ] as const)('%s one and leaves the one that wakes later', async (_, situation, circumstances) => {
-    const other = await bystander('scheduled', { dueIn: 600, wakeIn: 60 });
-    const sending = await bystander(live, { wakeIn: 60 });
+    const other = await bystander(ledger, 'scheduled', { dueIn: 600, wakeIn: 60 });
+    const sending = await bystander(ledger, live, { wakeIn: 60 });
     await arrange(ledger, situation, circumstances);
-    await claimAll();
+    await claimAll(ledger);
     await other.untouched();
     await sending.untouched();
   });
 
   test('of the named alone leaves what else is due', async () => {
     const named = await arrange(ledger, 'scheduled');
-    const other = await bystander('scheduled');
+    const other = await bystander(ledger, 'scheduled');
     const answer = await ledger.ledger.claim({ token: uuid(), worker, limit: 10, lowWater: null, only: ids(named) });
     expect(answer.claimed.map(({ deliveryId }) => deliveryId)).toEqual(ids(named));
     await other.untouched();
@@ -178,8 +156,8 @@ describe('claim', () => {
   test('under a pause recovers and expires beside what it must not claim', async () => {
     const silent = await arrange(ledger, past, { paused: true });
     const held = await arrange(ledger, 'held', { dueIn: -60, expiresIn: -1 });
-    const other = await bystander('scheduled');
-    expect(await claimAll()).toMatchObject({ claimed: [], recovered: ids(silent), expired: ids(held) });
+    const other = await bystander(ledger, 'scheduled');
+    expect(await claimAll(ledger)).toMatchObject({ claimed: [], recovered: ids(silent), expired: ids(held) });
     await other.untouched();
   });
 });
@@ -189,8 +167,8 @@ describe('claim by id', () => {
 
   test('takes the named alone, each by its own destination', async () => {
     const named = await arrange(ledger, 'scheduled');
-    const paused = await bystander('scheduled', { destination: { state: 'paused' } });
-    const other = await bystander('scheduled');
+    const paused = await bystander(ledger, 'scheduled', { destination: { state: 'paused' } });
+    const other = await bystander(ledger, 'scheduled');
     const before = await byId(await arrange(ledger, 'scheduled'));
     expect(before.claimed.length).toBe(1);
     expect((await byId(named, paused)).claimed.map(({ deliveryId }) => deliveryId)).toEqual(ids(named));
@@ -199,7 +177,7 @@ describe('claim by id', () => {
   });
 
   test.each(['dispatching', 'queued', live, past] as const)('leaves a named row that is %s', async (situation) => {
-    const row = await bystander(situation);
+    const row = await bystander(ledger, situation);
     expect((await byId(row)).claimed).toEqual([]);
     await row.untouched();
   });
@@ -220,8 +198,8 @@ describe('enqueue and release', () => {
 
   test('enqueue marks the rows of its receipts alone, and keeps the receipt of what has gone on', async () => {
     const accepted = await arrange(ledger, 'dispatching');
-    const sending = await bystander(live);
-    const other = await bystander('dispatching');
+    const sending = await bystander(ledger, live);
+    const other = await bystander(ledger, 'dispatching');
     const earlier = await arrange(ledger, 'dispatching');
     await ledger.ledger.enqueue({ claimToken, receipts: [receipt(earlier, 'm1')] });
     const receipts = [receipt(accepted, 'm1'), receipt(sending, 'm2'), receipt(earlier, 'm3')];
@@ -232,20 +210,20 @@ describe('enqueue and release', () => {
       { id: earlier.deliveryId, m: 'm1', moved: true },
       { id: earlier.deliveryId, m: 'm3', moved: false },
     ]);
-    expect(await stateOf(accepted)).toBe('queued');
+    expect(await stateOf(ledger, accepted)).toBe('queued');
     await other.untouched();
     await sending.untouched();
   });
 
   test('release gives back the named rows of its claim alone', async () => {
     const refused = await arrange(ledger, 'dispatching');
-    const other = await bystander('dispatching');
-    const rival = await bystander('dispatching', { columns: { lease_owner: uuid() } });
+    const other = await bystander(ledger, 'dispatching');
+    const rival = await bystander(ledger, 'dispatching', { columns: { lease_owner: uuid() } });
     const release = (...rows: Arranged[]) =>
       ledger.ledger.release({ token: uuid(), claimToken, deliveryIds: ids(...rows) });
     expect(await release()).toBe(0);
     expect(await release(refused, rival)).toBe(1);
-    expect(await stateOf(refused)).toBe('scheduled');
+    expect(await stateOf(ledger, refused)).toBe('scheduled');
     await other.untouched();
     await rival.untouched();
   });
@@ -259,14 +237,17 @@ describe('unpark', () => {
     const second = { ...parked, columns: { ...parked.columns, destination_id: first.destinationId } };
     await arrange(ledger, 'scheduled', { dueIn: 600, ...second });
     const beside = { dueIn: 600, wakeIn: 60, columns: { destination_id: first.destinationId } };
-    const others = [await bystander('scheduled', beside), await bystander('scheduled', { dueIn: 600, wakeIn: 60 })];
+    const others = [
+      await bystander(ledger, 'scheduled', beside),
+      await bystander(ledger, 'scheduled', { dueIn: 600, wakeIn: 60 }),
+    ];
     expect(await ledger.ledger.unpark({ token: uuid(), limit: 2 })).toBe(2);
     for (const other of others) await other.untouched();
   });
 
   test('goes from destination to destination, past one that is not active', async () => {
     const first = await arrange(ledger, 'scheduled', parked);
-    const paused = await bystander('scheduled', { ...parked, destination: { state: 'paused' } });
+    const paused = await bystander(ledger, 'scheduled', { ...parked, destination: { state: 'paused' } });
     const last = await arrange(ledger, 'scheduled', parked);
     expect(await ledger.ledger.unpark({ token: uuid(), limit: 10 })).toBe(2);
     expect((await rowOf(ledger, first.deliveryId)).parked).toBe(false);
