@@ -173,6 +173,7 @@ test('SendMessage denied for five ticks: re-driven, the error in ledger and metr
   await scheduleMany(crowd, 1070, 0);
   const released = () => [...ledger.logs().matchAll(/"service":"claim".*?"released":(\d+)/g)].map(([, n]) => Number(n));
   const before = released().length;
+  const [begun] = await ledger.sql<{ at: Date }>('SELECT now() AS at');
   for (let tick = 0; tick < 5; tick += 1) {
     await sleep(2 * aws.settings.releaseBaseSeconds * 1000);
     const sendCalls = aws.queue.sendCalls();
@@ -183,6 +184,8 @@ test('SendMessage denied for five ticks: re-driven, the error in ledger and metr
     // Ten calls at a time, each tried twice.
     expect(aws.queue.sendCalls() - sendCalls).toBeLessThanOrEqual(20);
   }
+  const perRun = 'SELECT FROM claim_batch WHERE claimed_at >= $1 GROUP BY request_id HAVING count(*) > 2';
+  expect(await ledger.sql(perRun, [begun?.at])).toEqual([]);
   expect(
     released()
       .slice(before)

@@ -204,6 +204,7 @@ describe.concurrent('a reminder', () => {
     const { allowanceSeconds } = ledger.aws.settings;
     const { wake_at: wakeAt } = await ledger.row(deliveryId);
     expect(wakeAt?.getTime()).toBeGreaterThanOrEqual(dueAt + allowanceSeconds * 1000);
+    expect(wakeAt?.getTime()).toBeLessThanOrEqual(Date.now() + allowanceSeconds * 1000);
     await ledger.settled([deliveryId]);
     const [request, ...more] = ledger.received(deliveryId);
     expect(request?.at).toBeGreaterThanOrEqual(dueAt + allowanceSeconds * 1000);

@@ -114,6 +114,21 @@ test.each(passing)('a lease too short by $by: nothing is sent', async ({ monoton
   expect(await deliverAfter(margin())).toMatchObject({ sent: true, outcome: 'delivered' });
 });
 
+test('a lease counts from before the first try of its open, whose answer was lost, not from the try that answered', async () => {
+  const clock = new StillClock();
+  const deliveryId = await queued();
+  let tries = 0;
+  const losing: SenderTools['ledger'] = slowOpen(() => {
+    tries += 1;
+    if (tries > 1) return;
+    clock.monotonicMs += margin() + 1;
+    throw new LedgerError({ statement: 'open', fault: 'unavailable', ran: 'unknown', retry: 'again', reason: 'lost' });
+  });
+  const { posted } = await deliver([deliveryId], { clock, ledger: losing });
+  expect({ tries, posted }).toEqual({ tries: 2, posted: [] });
+  expect(await endOf(deliveryId)).toEqual({ outcome: 'not_sent', error: 'lease_too_short' });
+});
+
 test('a run waits until what it was invited to is due, no longer than its limit', async () => {
   const { waitLimitMs } = ledger.settings;
   const waits = async (ahead: number) => {
