@@ -272,8 +272,11 @@ export class ReminderModel extends ReminderLife {
     if (one.next > this.now) return 'not_due';
     if (used) return 'token_used';
     const silent = this.outcomes.some((last) => last.id === id && last.no === one.attempts && last.by === 'recover');
-    if (silent && !alone) return 'alone';
     const until = this.now + this.settings.leaseSeconds * 1000;
+    if (silent && !alone) {
+      one.wake = Math.min(one.wake ?? until, until);
+      return 'alone';
+    }
     Object.assign(one, {
       state: 'delivering',
       since: this.now,

@@ -256,6 +256,26 @@ test('rows whose sender never reported are sent after the others, one by one, ea
   expect(await inState('delivered')).toEqual([...suspects].sort());
 });
 
+test('a suspect that its batch had no time for is invited again when a lease has passed, however often it was in vain', async () => {
+  const id = await recovered();
+  await ledger.sql(
+    `UPDATE reminder_delivery SET invitations = 5, wake_at = now() + interval '1 hour' WHERE delivery_id = $1`,
+    [id],
+  );
+  const token = uuid();
+  for (let times = 0; times < 2; times += 1) {
+    const [answer] = await ledger.ledger.open({ token, worker, deliveryIds: [id], alone: false });
+    expect(answer?.answer).toBe('alone');
+  }
+  const [row] = await ledger.sql<{ state: string; seconds: number }>(
+    `SELECT state, extract(epoch FROM wake_at - now())::float AS seconds FROM reminder_delivery WHERE delivery_id = $1`,
+    [id],
+  );
+  expect(row?.state).toBe('dispatching');
+  expect(row?.seconds).toBeLessThanOrEqual(ledger.settings.leaseSeconds);
+  expect(row?.seconds).toBeGreaterThan(ledger.settings.leaseSeconds - 30);
+});
+
 test('in one batch: the others side by side and first, the suspects alone and last', async () => {
   const suspects = [await recovered(), await recovered()];
   const others = await schedule(3);

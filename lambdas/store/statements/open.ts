@@ -85,6 +85,12 @@ WITH asked AS MATERIALIZED (
          CAST(:log_stream AS text)
   FROM opened o
   JOIN judged j ON j.delivery_id = o.delivery_id
+), put_off AS (
+  -- If this sender finds no time for it alone, it is invited again soon, not when its long allowance has passed.
+  UPDATE reminder_delivery r
+  SET wake_at = LEAST(r.wake_at, now() + make_interval(secs => CAST(:lease_seconds AS double precision)))
+  FROM judged j
+  WHERE j.verdict = 'alone' AND r.delivery_id = j.delivery_id
 ), expired AS (
   UPDATE reminder_delivery r
   SET state = 'expired', state_since = now(), wake_at = NULL, lease_owner = NULL, lease_until = NULL,
