@@ -203,11 +203,13 @@ export class ReminderModel extends ReminderLife {
   }
 
   open(token: string, ids: readonly string[], alone: boolean): object[] {
-    const used = this.attempts.some((attempt) => ids.includes(attempt.id) && attempt.token === token);
+    const opened = this.attempts.some((attempt) => ids.includes(attempt.id) && attempt.token === token);
+    const used = opened || this.receipts.has(token);
     return sorted(ids).map((id) => {
       const one = this.reminders.get(id);
       if (one === undefined) return { answer: 'not_found', deliveryId: id, state: null, dueInMs: null };
       const answer = this.#openAnswer(token, one, used, alone);
+      if (answer === 'alone' && !used) this.receipts.set(token, {});
       if (answer !== 'opened') return { answer, deliveryId: id, state: one.state, dueInMs: one.next - this.now };
       const { key, payload, destination } = one.asked;
       const url = `https://${destination}.example/hook`;
@@ -270,13 +272,13 @@ export class ReminderModel extends ReminderLife {
     }
     if (this.paused || !this.active(one)) return 'paused';
     if (one.next > this.now) return 'not_due';
-    if (used) return 'token_used';
     const silent = this.outcomes.some((last) => last.id === id && last.no === one.attempts && last.by === 'recover');
     const until = this.now + this.settings.leaseSeconds * 1000;
     if (silent && !alone) {
-      one.wake = Math.min(one.wake ?? until, until);
+      if (!used) one.wake = Math.min(one.wake ?? until, until);
       return 'alone';
     }
+    if (used) return 'token_used';
     Object.assign(one, {
       state: 'delivering',
       since: this.now,

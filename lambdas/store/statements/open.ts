@@ -52,7 +52,9 @@ WITH asked AS MATERIALIZED (
     SELECT FROM delivery_attempt a
     WHERE a.delivery_id = ANY (ARRAY(SELECT delivery_id FROM asked)) AND a.lease_owner = CAST(:token AS uuid))
   -- A twin that ran while this one waited for the rows is not in the snapshot, but its leases are on the locked rows.
-  OR EXISTS (SELECT FROM locked WHERE state = 'delivering' AND lease_owner = CAST(:token AS uuid)) AS used
+  OR EXISTS (SELECT FROM locked WHERE state = 'delivering' AND lease_owner = CAST(:token AS uuid))
+  -- Or it found rows to be opened alone, and no other.
+  OR EXISTS (SELECT FROM command_receipt c WHERE c.token = CAST(:token AS uuid)) AS used
 ), judged AS MATERIALIZED (
   SELECT l.*, CASE
     WHEN l.state = 'delivering' THEN
@@ -63,8 +65,8 @@ WITH asked AS MATERIALIZED (
     WHEN l.expires_at <= now() THEN CASE WHEN t.used THEN 'token_used' ELSE 'expire' END
     WHEN NOT l.dispatch_on THEN 'paused'
     WHEN l.next_attempt_at > now() THEN 'not_due'
-    WHEN t.used THEN 'token_used'
     WHEN l.suspect AND NOT CAST(:alone AS boolean) THEN 'alone'
+    WHEN t.used THEN 'token_used'
     ELSE 'open'
   END AS verdict
   FROM locked l, token t
@@ -85,12 +87,19 @@ WITH asked AS MATERIALIZED (
          CAST(:log_stream AS text)
   FROM opened o
   JOIN judged j ON j.delivery_id = o.delivery_id
-), put_off AS (
+), noted AS (
+  -- Run again, it brings nothing forward once more: the row may have been claimed since.
+  INSERT INTO command_receipt (token, item, verb, answer, answered_at)
+  SELECT CAST(:token AS uuid), 0, 'open', jsonb_build_object('answer', 'alone'), now()
+  WHERE EXISTS (SELECT FROM judged WHERE verdict = 'alone') AND NOT (SELECT t.used FROM token t)
+  ON CONFLICT DO NOTHING
+  RETURNING token
+), brought_forward AS (
   -- If this sender finds no time for it alone, it is invited again soon, not when its long allowance has passed.
   UPDATE reminder_delivery r
   SET wake_at = LEAST(r.wake_at, now() + make_interval(secs => CAST(:lease_seconds AS double precision)))
   FROM judged j
-  WHERE j.verdict = 'alone' AND r.delivery_id = j.delivery_id
+  WHERE j.verdict = 'alone' AND r.delivery_id = j.delivery_id AND EXISTS (SELECT FROM noted)
 ), expired AS (
   UPDATE reminder_delivery r
   SET state = 'expired', state_since = now(), wake_at = NULL, lease_owner = NULL, lease_until = NULL,
