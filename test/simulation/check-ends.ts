@@ -111,8 +111,19 @@ export function checkAnswers(evidence: Evidence): void {
   }
 }
 
+/** What was executed before a command began: before its first run, where it was run again under its token. */
+function executedBefore(evidence: Evidence, { command, statementsBefore, statementsAfter }: Asked): number {
+  const { executed } = evidence.stage.run;
+  const tokens = executed
+    .slice(statementsBefore, statementsAfter)
+    .flatMap(({ name, parameters }) => (name === command.verb ? [parameters.token] : []));
+  const first = executed.find(({ name, parameters }) => name === command.verb && tokens.includes(parameters.token));
+  return Math.min(statementsBefore, (first?.number ?? statementsBefore + 1) - 1);
+}
+
 function checkAnswer(evidence: Evidence, asked: Asked, id: string): void {
-  const { answer, command, statementsBefore, statementsAfter } = asked;
+  const { answer, command, statementsAfter } = asked;
+  const statementsBefore = executedBefore(evidence, asked);
   const tell = (promise: string, sentence: string) =>
     evidence.report(promise, `${command.verb} was answered ${answer.answer}: ${sentence}`, [id], asked);
   const seen = [

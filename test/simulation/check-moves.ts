@@ -19,7 +19,12 @@ const permitted: Readonly<Record<string, readonly string[]>> = {
   unpark: ['scheduled scheduled'],
   enqueue: ['dispatching queued'],
   release: ['dispatching scheduled'],
-  open: ['dispatching delivering', 'queued delivering', 'dispatching expired', 'queued expired'],
+  open: ['delivering', 'expired']
+    .flatMap((to) => from(['dispatching', 'queued'], to))
+    .concat([
+      // Only brought forward: the row is to be opened alone.
+      ...['dispatching dispatching', 'queued queued'],
+    ]),
   settle: [
     ...from([...live, 'held', 'dead', 'expired', 'cancelled'], 'delivered'),
     ...['scheduled', 'dead', 'expired', 'held', 'cancelled'].map((to) => `delivering ${to}`),
@@ -84,6 +89,7 @@ function checkMove(evidence: Evidence, move: Move): void {
       break;
     case 'open':
       if (state === 'delivering') checkOpen(evidence, move, tell);
+      else if (state === was) checkBroughtForward(move, tell);
       else if (!(instant(before.expires_at) <= at)) tell('matrix', 'expired a row before its expiry');
       break;
     case 'settle':
@@ -123,6 +129,14 @@ function checkOpen(evidence: Evidence, move: Move, tell: Tell): void {
     .inserted('delivery_attempt')
     .find(({ row }) => row.delivery_id === id && row.attempt_no === after.attempt_no);
   if (intent?.statement !== by.number || intent.row.lease_owner !== after.lease_owner) tell('P5', 'left no intent');
+}
+
+function checkBroughtForward({ at, before, after }: Move, tell: Tell): void {
+  const changed = Object.keys(after).filter((column) => column !== 'wake_at' && before?.[column] !== after[column]);
+  if (changed.length > 0) tell('matrix', `changed ${changed.join(', ')} of a row that it did not open`);
+  const [was, wake] = [instant(before?.wake_at), instant(after.wake_at)];
+  if (!(wake === was || (wake < was && wake > at)))
+    tell('matrix', 'put off a row that it did not open, or let it wake at once');
 }
 
 function checkSettle(evidence: Evidence, { id, by, before, after }: Move, tell: Tell): void {

@@ -8,4 +8,16 @@ export interface FoundSeed {
   readonly wasWrong: string;
 }
 
-export const foundSeeds: readonly FoundSeed[] = [];
+export const foundSeeds: readonly FoundSeed[] = [
+  {
+    seed: 51,
+    stage: 'rehearsal',
+    wasWrong: 'an open run again late brought a row forward, or opened it, that a claim had taken since its first run',
+  },
+  {
+    seed: 129,
+    stage: 'production',
+    wasWrong:
+      'the same: its first run had found only rows that were to be opened alone, and left no trace of its token',
+  },
+];
