@@ -1,2 +1,2 @@
--- A sender notes that it found rows to be opened alone, so that the same command run again moves nothing of them once more.
+-- A sender notes the token of a command that opened nothing, so that the same command run again late opens nothing either.
 GRANT SELECT (token), INSERT ON command_receipt TO ledger_webhook_sender;

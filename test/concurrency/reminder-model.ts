@@ -205,16 +205,18 @@ export class ReminderModel extends ReminderLife {
   open(token: string, ids: readonly string[], alone: boolean): object[] {
     const opened = this.attempts.some((attempt) => ids.includes(attempt.id) && attempt.token === token);
     const used = opened || this.receipts.has(token);
-    return sorted(ids).map((id) => {
+    const answers = sorted(ids).map((id) => {
       const one = this.reminders.get(id);
       if (one === undefined) return { answer: 'not_found', deliveryId: id, state: null, dueInMs: null };
       const answer = this.#openAnswer(token, one, used, alone);
-      if (answer === 'alone' && !used) this.receipts.set(token, {});
       if (answer !== 'opened') return { answer, deliveryId: id, state: one.state, dueInMs: one.next - this.now };
       const { key, payload, destination } = one.asked;
       const url = `https://${destination}.example/hook`;
       return { answer, deliveryId: id, attemptNo: one.attempts, key, payload, destination, url, deadlineMs: null };
     });
+    const noted = (answer: string) => answers.some((one) => one.answer === answer);
+    if (!used && (noted('alone') || !noted('opened'))) this.receipts.set(token, {});
+    return answers;
   }
 
   settle(token: string, settlements: readonly Settlement[]): object[] {

@@ -53,7 +53,7 @@ WITH asked AS MATERIALIZED (
     WHERE a.delivery_id = ANY (ARRAY(SELECT delivery_id FROM asked)) AND a.lease_owner = CAST(:token AS uuid))
   -- A twin that ran while this one waited for the rows is not in the snapshot, but its leases are on the locked rows.
   OR EXISTS (SELECT FROM locked WHERE state = 'delivering' AND lease_owner = CAST(:token AS uuid))
-  -- Or it found rows to be opened alone, and no other.
+  -- Or it opened none.
   OR EXISTS (SELECT FROM command_receipt c WHERE c.token = CAST(:token AS uuid)) AS used
 ), judged AS MATERIALIZED (
   SELECT l.*, CASE
@@ -88,10 +88,12 @@ WITH asked AS MATERIALIZED (
   FROM opened o
   JOIN judged j ON j.delivery_id = o.delivery_id
 ), noted AS (
-  -- Run again, it brings nothing forward once more: the row may have been claimed since.
+  -- What leaves no attempt leaves its token here. Run again late it opens nothing, and brings nothing forward once more:
+  -- the rows may have been claimed since.
   INSERT INTO command_receipt (token, item, verb, answer, answered_at)
-  SELECT CAST(:token AS uuid), 0, 'open', jsonb_build_object('answer', 'alone'), now()
-  WHERE EXISTS (SELECT FROM judged WHERE verdict = 'alone') AND NOT (SELECT t.used FROM token t)
+  SELECT CAST(:token AS uuid), 0, 'open', '{}', now()
+  WHERE NOT (SELECT t.used FROM token t)
+    AND (EXISTS (SELECT FROM judged WHERE verdict = 'alone') OR NOT EXISTS (SELECT FROM judged WHERE verdict = 'open'))
   ON CONFLICT DO NOTHING
   RETURNING token
 ), brought_forward AS (
