@@ -85,6 +85,11 @@ class Tick {
     return this.#answer;
   }
 
+  /** Whether the drain has time left, and a queue that takes what it claims. */
+  #goesOn(): boolean {
+    return this.#inBudget() && this.#answer.stopped === 'budget';
+  }
+
   #inBudget(): boolean {
     return this.#tools.clock.monotonic() - this.#begun < this.#tools.settings.claimBudgetSeconds * 1000;
   }
@@ -92,7 +97,7 @@ class Tick {
   async #drain(): Promise<void> {
     const limit = this.#tools.settings.claimBatchSize;
     let lowWater: string | null = null;
-    while (this.#inBudget() && this.#answer.stopped === 'budget') {
+    while (this.#goesOn()) {
       try {
         const { taken, highWater } = await this.#claim({ limit, lowWater });
         if (taken < limit && this.#answer.stopped === 'budget') this.#answer.stopped = 'drained';
@@ -160,7 +165,7 @@ class Tick {
     const claimHalves = async (ids: readonly string[]): Promise<void> => {
       const middle = Math.ceil(ids.length / 2);
       for (const half of [ids.slice(0, middle), ids.slice(middle)]) {
-        if (half.length > 0 && refused.length < excludedAtOnce && this.#inBudget()) await claimPart(half);
+        if (half.length > 0 && refused.length < excludedAtOnce && this.#goesOn()) await claimPart(half);
       }
     };
     await claimHalves(await ledger.listDue({ limit: settings.claimBatchSize }));

@@ -48,8 +48,8 @@ async function schedule(count: number): Promise<string[]> {
   return reminders.map(({ deliveryId }) => deliveryId);
 }
 
-/** One tick, whose queue takes everything. */
-async function tick() {
+/** One tick, whose queue takes everything, or nothing. */
+async function tick({ refuses = false } = {}) {
   const counted: Record<string, number> = {};
   const errors: string[] = [];
   const answer = await claimDue(
@@ -57,9 +57,11 @@ async function tick() {
       ledger: ledger.ledger,
       invitations: {
         publish: async (all: readonly Invitation[]) => ({
-          accepted: all.map(({ deliveryId }) => ({ deliveryId, messageId: deliveryId, queue: 'q', delaySeconds: 0 })),
-          refused: [],
-          batchRefused: false,
+          accepted: refuses
+            ? []
+            : all.map(({ deliveryId }) => ({ deliveryId, messageId: deliveryId, queue: 'q', delaySeconds: 0 })),
+          refused: refuses ? all.map(({ deliveryId }) => deliveryId) : [],
+          batchRefused: refuses,
         }),
       },
       announcements: { publish: async () => [] },
@@ -169,6 +171,16 @@ test('where many fail no more than ten are set aside at once', async () => {
   const first = (await excluded()).length;
   expect(first).toBeGreaterThan(0);
   expect(first).toBeLessThanOrEqual(10);
+});
+
+test('the search ends when the queue refuses: claiming more helps nobody', async () => {
+  const ids = await schedule(8);
+  await breakRow(ids[7] ?? '');
+  // The oldest is the broken one, in the first half: its three neighbours there go, and the other half waits.
+  const { answer } = await tick({ refuses: true });
+  expect(answer).toMatchObject({ stopped: 'queue_refused', enqueued: 0 });
+  expect(answer.claimed).toBeLessThan(7);
+  expect(answer.released).toBe(answer.claimed);
 });
 
 test('a pause keeps what is due out of the search, and lets what has ended be closed around a broken row', async () => {
