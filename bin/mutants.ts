@@ -30,7 +30,7 @@ if (mutants.length === 0) {
 if (options.list) {
   const lines = mutants.map(({ name }) => ({ name, equivalent: equivalents[name] ?? null }));
   console.log(options.json ? JSON.stringify(lines, null, 2) : lines.map(({ name }) => name).join('\n'));
-  process.exit(0);
+  await exit(0);
 }
 
 process.on('SIGINT', () => process.exit(130));
@@ -54,7 +54,7 @@ try {
     },
   });
   bar.stop();
-  report(results);
+  await report(results);
 } catch (error) {
   bar.stop();
   if (!(error instanceof UnsoundTestsError)) throw error;
@@ -62,7 +62,12 @@ try {
   process.exit(2);
 }
 
-function report(results: readonly Result[]): void {
+/** Once a pipe has taken all that was printed: what it has not would be lost by an exit at once. */
+function exit(code: number): Promise<never> {
+  return new Promise(() => process.stdout.write('', () => process.exit(code)));
+}
+
+async function report(results: readonly Result[]): Promise<void> {
   const verdict = verdictOn(results, equivalents);
   const minutes = Math.round((performance.now() - began) / 6000) / 10;
   if (options.json) console.log(JSON.stringify({ ...verdict, minutes, results }, null, 2));
@@ -74,5 +79,5 @@ function report(results: readonly Result[]): void {
     console.log(`${counts.equivalent} equivalent as listed, ${verdict.faults.length} to answer for`);
     for (const { name, fault, by } of verdict.faults) console.log(`\n${fault}\n  ${name}\n  ${by}`);
   }
-  process.exit(verdict.faults.length === 0 ? 0 : 1);
+  await exit(verdict.faults.length === 0 ? 0 : 1);
 }
