@@ -6,7 +6,7 @@ import { observeDestinations } from '../../lambdas/store/statements/observe-dest
 import { observeOutcomes } from '../../lambdas/store/statements/observe-outcomes.ts';
 import { empty, ledgerTables } from './ledger-rows.ts';
 import { about, lookAt, seenIn, since } from './one-look.ts';
-import { claimNow, failure, openOne, recover, settleAll } from './one-reminder.ts';
+import { claimNow, failure, openOne, recover, rowOf, settleAll } from './one-reminder.ts';
 import { arrange, type Columns, inSeconds, insert } from './situations.ts';
 import { outcome, startTestLedger, type TestLedger } from './test-ledger.ts';
 
@@ -274,3 +274,17 @@ test('a look reads no more when the calendar, the past and the backlog are long,
   }
   await session.close();
 }, 120_000);
+
+test('a row waits for a person from the moment it dies, and no longer once it is on its way again', async () => {
+  const { deliveryId } = await arrange(ledger, 'delivering, lease live');
+  const since = async () => (await rowOf(ledger, deliveryId)).unreviewed_since;
+  const state = (name: string, more = '') =>
+    ledger.sql(
+      `UPDATE reminder_delivery SET state = $1, state_since = now(), lease_owner = NULL, lease_until = NULL ${more}`,
+      [name],
+    );
+  await state('dead', ', wake_at = NULL');
+  expect(await since()).not.toBeNull();
+  await state('scheduled', ', wake_at = now()');
+  expect(await since()).toBeNull();
+});

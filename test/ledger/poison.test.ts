@@ -320,3 +320,22 @@ test('a row that cannot be opened, or that somebody holds, keeps no neighbour of
   expect((await delivering).failed).toEqual([broken]);
   expect(await inState('delivered')).toEqual([held, ...well].sort());
 });
+
+test('a readmission ends the exclusion of its own reminder alone', async () => {
+  const [mine, other] = [
+    (await arrange(ledger, 'scheduled')).deliveryId,
+    (await arrange(ledger, 'scheduled')).deliveryId,
+  ];
+  for (const id of [mine, other]) {
+    await ledger.sql(
+      `INSERT INTO claim_exclusion (delivery_id, token, excluded_at, sql_state, reason)
+       VALUES ($1, $2, now(), 'XX001', 'data_corrupted')`,
+      [id, uuid()],
+    );
+  }
+  const command = { token: uuid(), deliveryId: mine, actor: 'ann', reason: 'page restored', ticket: null };
+  expect(await ledger.database.run(readmit, command)).toEqual([{ answer: 'readmitted' }]);
+  expect(await ledger.sql('SELECT delivery_id AS id FROM claim_exclusion WHERE readmitted_at IS NULL')).toEqual([
+    { id: other },
+  ]);
+});

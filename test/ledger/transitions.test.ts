@@ -149,9 +149,35 @@ describe('evidence', () => {
     expect(await refusal(`DELETE FROM ${table}`)).toBe('evidence_is_insert_only');
   });
 
+  test('an exclusion is never deleted', async () => {
+    await insert(ledger, 'claim_exclusion', {
+      delivery_id: uuid(),
+      token: uuid(),
+      excluded_at: new Date(),
+      sql_state: 'XX001',
+      reason: 'data_corrupted',
+    });
+    expect(await refusal('DELETE FROM claim_exclusion')).toBe('evidence_is_insert_only');
+  });
+
   test.each(situations)('a reminder is never deleted: %s', async (situation) => {
     await arrange(ledger, situation, { attempts: 1 });
     expect(await refusal('DELETE FROM reminder_delivery')).toBe('evidence_is_insert_only');
+  });
+});
+
+describe('what no CHECK and no trigger refuses', () => {
+  const archived = `payload = NULL, archived_at = now()`;
+  const allowed: readonly [Situation, string][] = [
+    ['scheduled', 'parked = true'],
+    ['delivering, lease live', 'cancel_requested_at = now()'],
+    ['delivered', 'cancel_requested_at = now()'],
+    ['queued', 'payload = payload, idempotency_key = idempotency_key'],
+    ...situations.slice(7).map((situation) => [situation, archived] as const),
+  ].map(([situation, set]) => [situation as Situation, String(set)]);
+  test.each(allowed)('%s: %s', async (situation, set) => {
+    await arrange(ledger, situation);
+    expect(await refusal(`UPDATE reminder_delivery SET ${set}`)).toBeNull();
   });
 });
 

@@ -107,7 +107,7 @@ WITH turn AS MATERIALIZED (
   INSERT INTO lifecycle_event (delivery_id, version, state, occurred_at)
   SELECT f.delivery_id, f.version, f.state, now()
   FROM (SELECT * FROM expired UNION ALL SELECT * FROM recovered) f
-  WHERE f.state IN ('delivered', 'dead', 'expired', 'cancelled')
+  WHERE f.state IN ('dead', 'expired', 'cancelled')
   ORDER BY f.delivery_id
   ON CONFLICT DO NOTHING
 ), batch AS (
