@@ -73,10 +73,16 @@ describe('answers each item with one line', () => {
     ]);
   });
 
-  test('enqueue, also of two messages for one reminder', async () => {
+  test('enqueue, also of two messages for one reminder and of one message for two', async () => {
     const [first, second] = [await arrange(ledger, 'dispatching'), await arrange(ledger, 'dispatching')];
     const later = await arrange(ledger, 'delivered');
-    const receipts = [receipt(first, 'm1'), receipt(first, 'm2'), receipt(second, 'm3'), receipt(later, 'm4')];
+    const receipts = [
+      receipt(first, 'm1'),
+      receipt(first, 'm2'),
+      receipt(second, 'm1'),
+      receipt(second, 'm3'),
+      receipt(later, 'm4'),
+    ];
     const command = {
       claimToken,
       receipts: [...receipts, receipt({ deliveryId: 'ffffffff-0000-7000-8000-000000000000' }, 'm5')],
@@ -84,6 +90,7 @@ describe('answers each item with one line', () => {
     const lines = [
       { message_id: 'm1', answer: 'queued' },
       { message_id: 'm2', answer: 'queued' },
+      { message_id: 'm1', answer: 'queued' },
       { message_id: 'm3', answer: 'queued' },
       { message_id: 'm4', answer: 'receipt_kept' },
       { message_id: 'm5', answer: 'not_found' },
