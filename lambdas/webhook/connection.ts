@@ -15,12 +15,14 @@ export interface Connection {
 /**
  * Resolves the URL's host once, checks every address, dials those and no others, and does the TLS handshake.
  * @param reached told each phase as it begins, so that a failure can be placed
+ * @param deadlineMs how long the whole attempt may take, in milliseconds; each address gets an equal share of it
  * @param cut ends the connection at any time, also after this function has resolved
  */
 export async function dial(
   url: URL,
   wall: { readonly trusted: readonly TrustedRange[]; readonly lookup: Lookup },
   reached: (phase: AttemptPhase) => void,
+  deadlineMs: number,
   cut: AbortSignal,
 ): Promise<Connection> {
   const host = hostOf(url);
@@ -38,6 +40,9 @@ export async function dial(
         addresses.map((address) => ({ address, family: isIP(address) })),
       ),
     autoSelectFamily: true,
+    // Node.js gives an address up for good to try the next: by its own short time a far receiver, whose other address
+    // cannot be reached from here, would never be reached. One share is left for the exchange.
+    autoSelectFamilyAttemptTimeout: Math.ceil(deadlineMs / (addresses.length + 1)),
     noDelay: true,
   });
   const close = closerOf(tcp);

@@ -85,7 +85,7 @@ async function post(
       progress.phase = phase;
     };
     const effect = { point: 'dial', deliveryIds: () => [request.deliveryId] };
-    const connection = await atFaultPoint(effect, () => dial(url, wall, reached, cut));
+    const connection = await atFaultPoint(effect, () => dial(url, wall, reached, request.deadlineMs, cut));
     try {
       await exchange(url, headers, request.payload, connection, progress);
     } finally {

@@ -1,7 +1,9 @@
 // The address wall: what the real client dials and what it must not, watched over every socket this process opens.
 
+import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer, type Server, type Socket } from 'node:net';
+import { connect, createServer, type Server, type Socket } from 'node:net';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import type { AttemptResult } from '../../lambdas/core/ports.ts';
 import {
@@ -219,6 +221,34 @@ describe('what is dialled', () => {
     const url = `https://${partner}:${receiver.port}/ok`;
     const result = await send({ url }, { lookup: resolvesTo('127.0.0.3', '127.0.0.2') });
     expect(result).toMatchObject({ outcome: 'delivered' });
+  });
+
+  test('is the first of several addresses though its handshake is slow, and the next refuses', async () => {
+    // Stopped, it accepts nothing: once its backlog is full a handshake waits for the packet that is sent again after a second.
+    const slow = spawn(process.execPath, [
+      '-e',
+      `const { connect, createServer } = require('node:net');
+       const forward = (from) => from.pipe(connect(${receiver.port}, '127.0.0.2')).on('error', () => {}).pipe(from);
+       createServer((socket) => forward(socket.on('error', () => {})))
+         .listen({ port: ${receiver.port}, host: '127.0.0.4', backlog: 1 }, () => console.log('listening'));`,
+    ]);
+    const queued: Socket[] = [];
+    try {
+      await once(slow.stdout, 'data');
+      slow.kill('SIGSTOP');
+      for (let place = 0; place < 4; place += 1) queued.push(connect(receiver.port, '127.0.0.4').on('error', () => {}));
+      await sleep(100);
+      const sent = send(
+        { url: `https://${partner}:${receiver.port}/ok` },
+        { lookup: resolvesTo('127.0.0.4', '127.0.0.5') },
+      );
+      await sleep(600);
+      for (const socket of queued) socket.destroy();
+      slow.kill('SIGCONT');
+      expect(await sent).toMatchObject({ outcome: 'delivered' });
+    } finally {
+      slow.kill('SIGKILL');
+    }
   });
 
   test.each([301, 302, 303, 307, 308])('is never where a %i points', async (status) => {
