@@ -74,12 +74,14 @@ class Tick {
   async run(): Promise<TickAnswer> {
     const { meter } = this.#run;
     this.#answer.unparked = await unparked(this.#tools, this.#run.log);
-    await this.#drain();
-    while (this.#inBudget()) {
-      const announced = await announce(this.#tools);
-      this.#answer.announced += announced;
-      if (announced < announceBatchSize) break;
+    try {
+      await this.#drain();
+    } catch (error) {
+      // What stops the drain may stop it at every tick: events of other reminders go out all the same.
+      await this.#announce().catch(() => undefined);
+      throw error;
     }
+    await this.#announce();
     for (const [name, value] of Object.entries(this.#answer)) if (typeof value === 'number') meter.count(name, value);
     meter.milliseconds('claim', this.#tools.clock.monotonic() - this.#begun);
     return this.#answer;
@@ -106,6 +108,15 @@ class Tick {
         await this.#claimAround(error);
       }
     }
+  }
+
+  /** One round at least: a backlog that takes the whole budget, tick after tick, must not hold every event back. */
+  async #announce(): Promise<void> {
+    let announced: number;
+    do {
+      announced = await announce(this.#tools);
+      this.#answer.announced += announced;
+    } while (announced === announceBatchSize && this.#inBudget());
   }
 
   /** Claims one batch and hands it over. Answers how many rows it took, and where the next one may begin to look. */
