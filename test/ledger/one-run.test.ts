@@ -165,6 +165,34 @@ describe('reschedule says how the reminder stands then', () => {
   });
 });
 
+test('reschedule, sent twice with another command between: what the first run answered is not done again', async () => {
+  await ledger.destination('to');
+  const [named, later] = [await arrange(ledger, 'scheduled'), newReminder('to', 600)];
+  const reminders = [named.deliveryId, later.deliveryId].map((id, item) => ({
+    ...move(named, item, 3600),
+    name: { deliveryId: id },
+  }));
+  const command = { token: uuid(), producer, reminders };
+  const [other, twin] = await ledger.behind(
+    (session) => session.run(reschedule, command),
+    async () => {
+      const between = ledger.database.run(reschedule, { token: uuid(), producer, reminders: [move(named, 0, 9000)] });
+      await ledger.waitFor(1);
+      // Named by the command, and there only when its twin runs: so the twin has an answer of its own to write.
+      const items = [{ ...later, item: 0, fingerprint: 'v1.a' }];
+      await ledger.database.run(schedule, { token: uuid(), producer, items });
+      return Promise.all([between, ledger.database.run(reschedule, command)]);
+    },
+    'COMMIT',
+    2,
+  );
+  expect(other).toMatchObject([{ answer: 'rescheduled' }]);
+  expect(twin).toMatchObject([{ answer: null }, { answer: 'rescheduled' }]);
+  const { due_at: dueAt, version } = await rowOf(ledger, named.deliveryId);
+  expect(version).toBe(3);
+  expect(Number(dueAt)).toBeGreaterThan(Number(inSeconds(8000)));
+});
+
 describe('waits for no row that it does not name', () => {
   const commands: Readonly<Record<string, (row: Arranged) => Promise<readonly object[]>>> = {
     cancel: (row) => run(cancel, { token: uuid(), producer, reminders: [{ item: 0, name: name(row) }] }),

@@ -58,6 +58,14 @@ export async function startTestLedger(stage: Stage = 'production') {
   const pool = new pg.Pool({ connectionString: postgres.url('ledger'), max: 10 });
   pool.on('error', () => undefined);
   const session = () => startSession(postgres.url('ledger'), settings);
+  /** Until so many wait for locks; gives up silently: what comes of it is for the test to tell. */
+  const waitFor = async (waiters: number) => {
+    const count = 'SELECT count(*)::integer AS waiting FROM pg_locks WHERE NOT granted';
+    for (let tries = 0; tries < 100; tries += 1) {
+      if ((await pool.query(count)).rows[0].waiting >= waiters) break;
+      await sleep(5);
+    }
+  };
   return {
     directory,
     postgres,
@@ -73,6 +81,7 @@ export async function startTestLedger(stage: Stage = 'production') {
       return (await pool.query(text, values)).rows as Row[];
     },
     session,
+    waitFor,
     /** Runs `work` in a transaction that ends, one way or the other, once so many of `meanwhile` wait for locks. */
     async behind<Result>(
       work: (session: Awaited<ReturnType<typeof startSession>>) => Promise<unknown>,
@@ -84,12 +93,7 @@ export async function startTestLedger(stage: Stage = 'production') {
       await first.sql('BEGIN');
       await work(first);
       const waiting = meanwhile();
-      const count = 'SELECT count(*)::integer AS waiting FROM pg_locks WHERE NOT granted';
-      // Gives up silently: what comes of it is for the test to tell.
-      for (let tries = 0; tries < 100; tries += 1) {
-        if ((await pool.query(count)).rows[0].waiting >= waiters) break;
-        await sleep(5);
-      }
+      await waitFor(waiters);
       await first.sql(end);
       await first.close();
       return waiting;
