@@ -300,16 +300,13 @@ export const verbs = {
   },
   archive: {
     by: 'retain',
-    when: 'past the retention policy',
-    statement: { comesWith: 'retention' },
-    cells: row(stays('not finished'), {
-      shadow: stays('cancel first'),
-      held: stays('cancel first'),
-      scheduled: stays('cancel first'),
-      delivered: stays('payload out'),
-      dead: stays('payload out'),
-      expired: stays('payload out'),
-      cancelled: stays('payload out'),
+    when: 'written to the archive as it is, no attempt open, and no person must still decide; payload and evidence go',
+    statement: 'archive',
+    cells: row(stays('not_finished'), {
+      delivered: stays('archived'),
+      dead: stays('archived'),
+      expired: stays('archived'),
+      cancelled: stays('archived'),
     }),
   },
 } as const satisfies Record<string, Verb>;

@@ -1,6 +1,7 @@
 // Every writing verb as one command on all reminders of the cast, so that any two of them can be played against each other.
 
 import type { OutcomeKind } from '../../lambdas/core/ports.ts';
+import { archive } from '../../lambdas/store/statements/archive.ts';
 import { readmit } from '../../lambdas/store/statements/readmit.ts';
 import { worker } from '../ledger/test-ledger.ts';
 import { type Contender, claimToken, idOf, ids, inSeconds, names, openToken, producer, sent } from './contenders.ts';
@@ -53,6 +54,8 @@ export const plays: Readonly<Record<string, Play>> = {
   'settle retry': settle('retry'),
   'settle permanent': settle('permanent'),
   'settle unknown': settle('unknown'),
+  archive: ({ runner }) =>
+    runner.run(archive, { reminders: ids.map((deliveryId) => ({ deliveryId, version: 1, outcomes: 0 })) }),
   exclude: ({ ledger }, token) =>
     ledger.exclude({ token, deliveryId: idOf('queued'), sqlState: '23514', reason: 'it fails' }),
   readmit: ({ runner }, token) =>

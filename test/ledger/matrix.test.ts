@@ -33,6 +33,7 @@ const otherStatements: Readonly<Record<string, { writes: boolean; why: string }>
   'observe-outcomes': { writes: false, why: 'reads what became of attempts, and what waits for a person' },
   exclude: { writes: true, why: 'sets a row aside, and touches nothing of it' },
   readmit: { writes: true, why: 'ends an exclusion, and touches nothing of the row' },
+  'list-archivable': { writes: false, why: 'reads what is past the retention policy' },
   'list-due': { writes: false, why: 'reads what a claim would look at' },
   'list-exclusions': { writes: false, why: 'reads what is set aside' },
   'list-destinations': { writes: false, why: 'reads the registry' },
@@ -122,8 +123,7 @@ async function check(drive: Drive, situation: Situation, under: Conditions, { to
   const once = await dump(ledger, tables);
   const [after] = once.reminder_delivery ?? [];
   expect({ answer: first.answer, state: after?.state }).toEqual({ answer, state: to[0] ?? stateOf(situation) });
-  const mark = drive.marks?.[situation];
-  const marked = mark === undefined ? {} : { [mark]: 'marked' };
+  const marked = Object.fromEntries((drive.marks?.[situation] ?? []).map((column) => [column, 'marked']));
   if (to.length === 0) expect({ ...after, ...marked }).toEqual({ ...before, ...marked });
   else expect(after).not.toEqual(before);
   // What comes to an end is announced with it, and nothing else is.

@@ -201,6 +201,7 @@ describe.each(roles)('%s', (role) => {
 const runs: Record<string, DatabaseRole[]> = {
   'add-destination': ['ledger_operator'],
   announce: ['ledger_claim'],
+  archive: [],
   cancel: ['ledger_schedule'],
   claim: ['ledger_claim'],
   'claim-by-id': ['ledger_schedule', 'ledger_claim'],
@@ -208,6 +209,7 @@ const runs: Record<string, DatabaseRole[]> = {
   exclude: ['ledger_claim'],
   enqueue: ['ledger_schedule', 'ledger_claim'],
   get: ['ledger_schedule', 'ledger_operator', 'ledger_observer'],
+  'list-archivable': ['ledger_operator', 'ledger_observer'],
   'list-destinations': ['ledger_operator', 'ledger_observer'],
   'list-due': ['ledger_claim', 'ledger_operator', 'ledger_observer'],
   'list-exclusions': ['ledger_claim', 'ledger_operator', 'ledger_observer'],

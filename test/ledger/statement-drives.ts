@@ -4,10 +4,12 @@ import {
   type Cell,
   type Situation,
   situations,
+  terminalStates,
   type VerbName,
   type verbs,
 } from '../../lambdas/core/delivery-states.ts';
 import type { DataApi } from '../../lambdas/store/data-api.ts';
+import { archive } from '../../lambdas/store/statements/archive.ts';
 import { cancel } from '../../lambdas/store/statements/cancel.ts';
 import { claim } from '../../lambdas/store/statements/claim.ts';
 import { claimById } from '../../lambdas/store/statements/claim-by-id.ts';
@@ -43,8 +45,8 @@ export interface Drive {
   readonly otherwise: readonly Otherwise[];
   /** @default none: each cell leads to one state at most */
   readonly forks?: readonly Fork[];
-  /** The column that a cell writes though nothing moves. @default none */
-  readonly marks?: Partial<Readonly<Record<Situation, string>>>;
+  /** The columns that a cell writes though nothing moves. @default none */
+  readonly marks?: Partial<Readonly<Record<Situation, readonly string[]>>>;
   run(target: {
     database: DataApi;
     token: string;
@@ -87,6 +89,9 @@ const runSettle: Drive['run'] = async ({ database, token, row, under }) => {
 };
 
 const notYet = { because: 'its wake_at lies ahead', under: { wakeIn: 60 }, cells: everywhere(stays('absent')) };
+/** Somebody looked at it after it came to its end, whenever that is. */
+const reviewed: Conditions = { columns: { reviewed_at: 'infinity' } };
+const openAndReviewed: Conditions = { ...reviewed, attempts: 1 };
 const underPause = { because: 'dispatch is paused', under: { paused: true } };
 
 export const drives: Readonly<Record<DrivenVerb, Drive>> = {
@@ -275,8 +280,8 @@ export const drives: Readonly<Record<DrivenVerb, Drive>> = {
       { because: "it is another producer's", under: { producer: 'rival' }, cells: everywhere(stays('not_found')) },
     ],
     marks: {
-      'delivering, lease live': 'cancel_requested_at',
-      'delivering, lease past': 'cancel_requested_at',
+      'delivering, lease live': ['cancel_requested_at'],
+      'delivering, lease past': ['cancel_requested_at'],
     },
     async run({ database, token, row, under }) {
       const reminders = [{ item: 0, name: { deliveryId: row.deliveryId } }];
@@ -317,6 +322,21 @@ export const drives: Readonly<Record<DrivenVerb, Drive>> = {
       const reminders = [{ item: 0, name: { key: row.key }, dueAt, ...command }];
       const rows = await database.run(reschedule, { token, producer: under.producer ?? producer, reminders });
       return { answer: String(rows[0]?.answer), rows };
+    },
+  },
+  archive: {
+    statement: archive,
+    due: reviewed,
+    otherwise: [
+      { ...dueLater, under: { ...dueLater.under, ...reviewed } },
+      { because: 'a person must still decide', under: {}, cells: only(stays('unreviewed'), 'dead') },
+      { because: 'an attempt is open', under: openAndReviewed, cells: only(stays('changed'), ...terminalStates) },
+    ],
+    marks: Object.fromEntries(terminalStates.map((state) => [state, ['payload', 'last_error', 'archived_at']])),
+    async run({ database, row }) {
+      const { deliveryId } = row;
+      const rows = await database.run(archive, { reminders: [{ deliveryId, version: 1, outcomes: 0 }] });
+      return { answer: answerFor(rows, row), rows };
     },
   },
 };

@@ -47,6 +47,8 @@ const inputs: Readonly<Record<string, unknown>> = {
   'show-evidence': { key: 'k' },
   'add-destination': { destinationId: uuid(), name: 'n', url: 'u', owner: 'o', contract: 'none', deadlineMs: null },
   'list-due': { limit: 1 },
+  'list-archivable': { retentionSeconds: 1, byProducer: {}, limit: 1, after: null },
+  archive: { reminders: [] },
   exclude: { token, deliveryId: token, sqlState: 'XX001', reason: 'r' },
   readmit: { token, deliveryId: token, actor: 'a', reason: 'r', ticket: null },
   'list-exclusions': { limit: 1 },

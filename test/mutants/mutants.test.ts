@@ -104,20 +104,20 @@ describe('all mutants', () => {
 });
 
 test('a mutant that must die dies, one that changes nothing survives and is told, and one that is no SQL proves nothing', async () => {
-  const subject = 'outcomes_are_insert_only';
+  const subject = 'actions_are_insert_only';
   const file = 'migrations/0012_guard_transitions.sql';
   const change = (name: string, of: string, instead: string): Mutant => {
     const from = onlyPlace(read(file), of, file);
     return { name, subject, file, from, to: from + of.length, instead };
   };
-  const trigger = 'BEFORE UPDATE OR DELETE ON attempt_outcome';
+  const trigger = 'BEFORE UPDATE OR DELETE ON operator_action';
   const results = await runMutants(
     [
-      change('dies', trigger, 'BEFORE DELETE ON attempt_outcome'),
-      change('survives', trigger, 'BEFORE DELETE OR UPDATE ON attempt_outcome'),
+      change('dies', trigger, 'BEFORE DELETE ON operator_action'),
+      change('survives', trigger, 'BEFORE DELETE OR UPDATE ON operator_action'),
       change('broken', trigger, 'BEFORE UPDATE OR DELETE ON no_such_table'),
     ],
-    { workers: 1, pattern: '^evidence > attempt_outcome' },
+    { workers: 1, pattern: '^evidence > operator_action' },
   );
   const { counts, faults } = verdictOn(results, { dies: 'said to be equivalent, wrongly' });
   expect(counts).toEqual({ killed: 1, hung: 0, survived: 1, broken: 1, equivalent: 0 });

@@ -63,10 +63,15 @@ function named({ subject, file, offset }: Omit<Source, 'text'>, cuts: readonly C
 
 /** The rules in SQL functions, the guarding triggers whole and by condition, and the CHECKs of a reminder. */
 function migrationMutants(): Mutant[] {
-  return readdirSync(new URL('migrations/', repository))
+  const definitions = readdirSync(new URL('migrations/', repository))
     .sort()
-    .flatMap((name) => statementsIn(`migrations/${name}`).flatMap(mutantsOfDefinition));
+    .flatMap((name) => statementsIn(`migrations/${name}`));
+  // A trigger that a later migration replaces stands in no database.
+  const standing = new Map(definitions.map((definition) => [triggerOf(definition) ?? definition, definition]));
+  return [...standing.values()].flatMap(mutantsOfDefinition);
 }
+
+const triggerOf = ({ tree }: Definition) => tree.CreateTrigStmt?.trigname;
 
 interface Definition {
   readonly file: string;

@@ -3,6 +3,7 @@ import { verbs } from '../../lambdas/core/delivery-states.ts';
 
 const ledger = (...names: string[]) => names.map((name) => `test/ledger/${name}.test.ts`);
 const guard = ledger('transitions');
+const archivedGuard = ledger('retention', 'transitions');
 const rules = ledger('failure-rules');
 const sender = ledger('sender-rules', 'limits', 'neighbours', 'poison');
 
@@ -18,6 +19,7 @@ export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
   unpark: ledger('moves', 'bystanders', 'matrix', 'twins', 'claims', 'one-run', 'lost-answers'),
   open: ledger('moves', 'bystanders-of-senders', 'evidence', 'attempts', 'matrix', 'poison', 'one-run', 'lost-answers'),
   settle: ledger('moves', 'bystanders-of-senders', 'evidence', 'attempts', 'matrix', 'one-run', 'lost-answers'),
+  archive: ledger('retention', 'matrix'),
   announce: ledger('bystanders-of-senders', 'lost-answers'),
   'add-destination': ledger('bystanders-of-senders', 'lost-answers'),
   exclude: ledger('poison'),
@@ -31,9 +33,10 @@ export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
   known_transition: guard,
   identity_never_changes: guard,
   reminder_is_never_deleted: guard,
-  attempts_are_insert_only: guard,
-  outcomes_are_insert_only: guard,
-  receipts_are_insert_only: guard,
+  attempts_are_insert_only: archivedGuard,
+  outcomes_are_insert_only: archivedGuard,
+  receipts_are_insert_only: archivedGuard,
+  refuse_change_until_archived: archivedGuard,
   answers_are_insert_only: guard,
   actions_are_insert_only: guard,
   exclusion_is_never_deleted: guard,
