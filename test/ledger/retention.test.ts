@@ -196,6 +196,26 @@ describe('archive', () => {
     expect(await dump(ledger, tables)).toEqual(rows);
   });
 
+  test('judges each by its own evidence, and waits for no row that it was not given', async () => {
+    const [open, half, whole, none] = [
+      await arrange(ledger, 'delivered', ended(91, { attempts: 1 })),
+      await arrange(ledger, 'delivered', ended(91, { attempts: 2 })),
+      await arrange(ledger, 'delivered', ended(91, { attempts: 1 })),
+      await arrange(ledger, 'delivered', ended(91)),
+    ];
+    await settled(half);
+    await settled(whole);
+    const session = await ledger.session();
+    await session.sql('BEGIN');
+    await session.sql('SELECT FROM reminder_delivery WHERE delivery_id = $1 FOR UPDATE', [open.deliveryId]);
+    const answers = archived(as(half, { outcomes: 1 }), as(whole, { outcomes: 1 }), as(none));
+    // A wait for that row would end at the lock's time-out.
+    const found = await answers.finally(() => session.close());
+    expect(found).toEqual(['changed', 'archived', 'archived']);
+    expect(await archived(as(open), as(none, { outcomes: 7 }))).toEqual(['changed', 'archived']);
+    expect((await rowOf(ledger, open.deliveryId)).archived_at).toBeNull();
+  });
+
   test('behind a late success fails, and loses nothing: the next run has what came', async () => {
     const row = await arrange(ledger, 'expired', ended(91, { attempts: 1 }));
     await settled(row, { outcome: 'unknown', status: null });

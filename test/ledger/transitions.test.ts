@@ -8,6 +8,7 @@ import {
   type Situation,
   situations,
   stateOf,
+  terminalStates,
 } from '../../lambdas/core/delivery-states.ts';
 import { empty, ledgerTables } from './ledger-rows.ts';
 import { type Arranged, arrange, type Columns, columnsOf, insert, openToken } from './situations.ts';
@@ -81,8 +82,8 @@ describe('the identity of a reminder', () => {
     expect(await refusal(...update({ [column]: value }))).toBe('evidence_is_insert_only');
   });
 
-  test('the payload may go when a finished row is archived, and never comes back', async () => {
-    await arrange(ledger, 'dead');
+  test.each(terminalStates)('the payload may go when a %s row is archived, and never comes back', async (state) => {
+    await arrange(ledger, state);
     const archive: Columns = { payload: null, archived_at: new Date() };
     expect(await refusal(...update(archive))).toBeNull();
     await ledger.sql(...update(archive));
