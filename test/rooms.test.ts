@@ -18,7 +18,7 @@ interface Room {
 /** Node's own modules that neither open a connection nor start a process are no dependency on anything. */
 const pure = 'node:(crypto|buffer|util|assert|diagnostics_channel)$';
 const core = 'lambdas/core/';
-const adapters = 'lambdas/(store|secrets|queue|webhook|events|runtime)/';
+const adapters = 'lambdas/(store|secrets|queue|webhook|events|archive|runtime)/';
 const contracts = 'lambdas/[^/]+/contract\\.ts$';
 const sharedByStackAndLocal = 'lambdas/(functions|core/(settings|function-contract|database-roles))\\.ts$';
 
@@ -54,6 +54,11 @@ const rooms: readonly Room[] = [
     holds: /^lambdas\/events\//,
     sentence: 'lambdas/events is an adapter. It imports core and the EventBridge client',
     mayImport: oneOf(core, 'lambdas/events/', 'node:', '@aws-sdk/client-eventbridge$'),
+  },
+  {
+    holds: /^lambdas\/archive\//,
+    sentence: 'lambdas/archive is an adapter. It imports core and the S3 client',
+    mayImport: oneOf(core, 'lambdas/archive/', 'node:', '@aws-sdk/client-s3$'),
   },
   {
     holds: /^lambdas\/webhook\//,

@@ -9,7 +9,8 @@ export type DatabaseRole =
   | 'ledger_claim'
   | 'ledger_webhook_sender'
   | 'ledger_operator'
-  | 'ledger_observer';
+  | 'ledger_observer'
+  | 'ledger_retain';
 
 /** What each role is for. */
 export const databaseRoles: Readonly<Record<DatabaseRole, string>> = {
@@ -18,6 +19,7 @@ export const databaseRoles: Readonly<Record<DatabaseRole, string>> = {
   ledger_webhook_sender: 'opens and settles attempts',
   ledger_operator: 'registers destinations, readmits rows and reads everything, for people',
   ledger_observer: 'reads everything and changes nothing',
+  ledger_retain: 'takes payload and evidence of what is archived, and may delete nothing else',
 };
 
 /** The login that a role's secret begins with. */

@@ -29,6 +29,11 @@ export const faultPoints = {
   'observe-calendar': 'The statement that reads counts and ages of what waits.',
   'observe-destinations': 'The statement that reads how destinations do.',
   'observe-outcomes': 'The statement that reads what became of recent attempts.',
+  'list-finished-producers': 'The statement that reads whose finished reminders are not archived.',
+  'list-archivable': 'The statement that reads a page of what is past its retention.',
+  'put-archive': 'The two calls that write a page and its manifest to the archive.',
+  archive: 'The statement that takes payload and evidence of what was written there.',
+  forget: 'The statement that deletes what only a command run twice would ask for.',
 } as const;
 
 /** An effect by the name it is published under. */

@@ -12,11 +12,13 @@ export type EnvironmentName =
   | 'INVITATION_QUEUE_URL'
   | 'EVENT_BUS_NAME'
   | 'SIGNING_SECRET_ARN'
+  | 'ARCHIVE_BUCKET'
+  | 'RETENTION_POLICY'
   | 'WEBHOOK_TRUSTED_CIDRS';
 
 /** One deployed function. Its bundle is `dist/functions/<name>/index.mjs`, its handler `index.handler`. */
 export interface FunctionContract {
-  readonly name: 'schedule' | 'claim' | 'webhook-sender' | 'migrate' | 'rotate' | 'observe';
+  readonly name: 'schedule' | 'claim' | 'webhook-sender' | 'migrate' | 'rotate' | 'observe' | 'retain';
   readonly purpose: string;
   /** Whose grants it works with in the database. `owner`: those of the cluster's owner, who may do anything. */
   readonly databaseRole: DatabaseRole | 'owner';

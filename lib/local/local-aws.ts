@@ -11,10 +11,12 @@ import type { EnvironmentName, FunctionContract } from '../../lambdas/core/funct
 import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
 import { functions as contracts } from '../../lambdas/functions.ts';
 import { observeFunction } from '../../lambdas/observe/contract.ts';
+import { writeRetentionPolicy } from '../../lambdas/retain/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
 import { accountId, arn, region } from './addresses.ts';
+import { type Bucket, startBucket } from './bucket.ts';
 import { type DataApi, startDataApi } from './data-api.ts';
 import { type EventBus, startEventBus } from './event-bus.ts';
 import { type EventSourceMapping, startEventSourceMapping } from './event-source-mapping.ts';
@@ -62,6 +64,7 @@ export interface LocalAws {
   readonly dataApi: DataApi;
   readonly queue: Queue;
   readonly bus: EventBus;
+  readonly archive: Bucket;
   readonly secrets: Secrets;
   readonly host: LambdaHost;
   /** The functions as they are hosted, for another host beside this one. */
@@ -95,6 +98,7 @@ const concurrency: Readonly<Record<FunctionContract['name'], (settings: Settings
   migrate: () => 1,
   rotate: () => 1,
   observe: () => 2,
+  retain: () => 1,
 };
 
 /**
@@ -121,6 +125,8 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
     stops.push(() => queue.stop());
     const bus = await startEventBus();
     stops.push(() => bus.close());
+    const archive = await startBucket();
+    stops.push(() => archive.stop());
     const secrets = await startSecrets(
       new Map([
         [signingSecretArn, await signingSecret(directory, options.fresh)],
@@ -140,6 +146,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       AWS_ENDPOINT_URL_SQS: queue.endpoint,
       AWS_ENDPOINT_URL_EVENTBRIDGE: bus.endpoint,
       AWS_ENDPOINT_URL_SECRETS_MANAGER: secrets.endpoint,
+      AWS_ENDPOINT_URL_S3: archive.endpoint,
     };
     const trustedCidrs = options.trustedCidrs ?? '127.0.0.0/8,::1/128';
     const variables: Readonly<Record<Exclude<EnvironmentName, 'DATABASE_SECRET_ARN'>, string>> = {
@@ -150,6 +157,8 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       INVITATION_QUEUE_URL: queue.url,
       EVENT_BUS_NAME: bus.name,
       SIGNING_SECRET_ARN: signingSecretArn,
+      ARCHIVE_BUCKET: archive.name,
+      RETENTION_POLICY: writeRetentionPolicy({ finishedDays: 90, byProducer: {} }),
       WEBHOOK_TRUSTED_CIDRS: trustedCidrs,
     };
     const hosted = contracts.map(
@@ -223,6 +232,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       InvitationQueueUrl: queue.url,
       DeadLetterQueueUrl: queue.deadLetterUrl,
       EventBusName: bus.name,
+      ArchiveBucketName: archive.name,
     };
     const callers = { ...environment, AWS_ENDPOINT_URL_LAMBDA: lambda.endpoint };
     const endpoints = join(directory, 'endpoints.json');
@@ -238,6 +248,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       dataApi,
       queue,
       bus,
+      archive,
       secrets,
       host,
       functions: hosted,

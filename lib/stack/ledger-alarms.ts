@@ -36,7 +36,7 @@ export class LedgerAlarms extends Construct {
     for (const watch of props.functions.flatMap(functionWatches)) this.#tell(watch, this.#alarm(watch));
     const afterTicks = (watch: Watch, alarmId?: string) => {
       const alarm = this.#alarm(watch, alarmId);
-      alarm.node.addDependency(props.minute);
+      alarm.node.addDependency(props.schedules);
       return alarm;
     };
     for (const watch of [...serviceWatches(props), ...flowWatches()]) this.#tell(watch, afterTicks(watch));

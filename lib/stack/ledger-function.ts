@@ -102,10 +102,10 @@ export class LedgerFunction extends Construct {
     });
     this.#resource.addMetadata(functionMetadataKey, contract.name);
     if (props.tracing || egress) {
-      Validations.of(this.#role).acknowledge({
-        id: 'AwsSolutions::AwsSolutions-IAM5[Resource::*]',
-        reason: 'X-Ray takes traces, and EC2 makes network interfaces, on no resource that could be named beforehand.',
-      });
+      this.acknowledge(
+        'AwsSolutions-IAM5[Resource::*]',
+        'X-Ray takes traces, and EC2 makes network interfaces, on no resource that could be named beforehand.',
+      );
     }
     this.node.addValidation({ validate: () => this.#brokenEnvironment() });
   }
@@ -113,6 +113,11 @@ export class LedgerFunction extends Construct {
   /** Allows exactly these actions on exactly this resource, and sets the variables that say where it is. */
   grant(actions: readonly string[], resourceArn: string, variables: DeployedVariables = {}): void {
     this.#role.addToPolicy(new PolicyStatement({ actions: [...actions], resources: [resourceArn] }));
+    this.addVariables(variables);
+  }
+
+  /** Sets variables that name no resource. */
+  addVariables(variables: DeployedVariables): void {
     for (const [name, value] of Object.entries(variables)) {
       this.#variables.add(name);
       this.lambda.addEnvironment(name, value);
@@ -128,10 +133,14 @@ export class LedgerFunction extends Construct {
     this.grantKey(encryptionKey, ['kms:Decrypt']);
   }
 
-  /** Lets the function use a key, through Secrets Manager alone. */
-  grantKey(encryptionKey: IKey | undefined, actions: readonly string[]): void {
+  /** Lets the function use a key, through one service alone. */
+  grantKey(
+    encryptionKey: IKey | undefined,
+    actions: readonly string[],
+    service: 'secretsmanager' | 's3' = 'secretsmanager',
+  ): void {
     if (encryptionKey === undefined) return;
-    const through = { 'kms:ViaService': `secretsmanager.${Stack.of(this).region}.amazonaws.com` };
+    const through = { 'kms:ViaService': `${service}.${Stack.of(this).region}.amazonaws.com` };
     this.#role.addToPolicy(
       new PolicyStatement({
         actions: [...actions],
@@ -139,6 +148,11 @@ export class LedgerFunction extends Construct {
         conditions: { StringEquals: through },
       }),
     );
+  }
+
+  /** Accepts what cdk-nag finds in the function's permissions. */
+  acknowledge(finding: string, reason: string): void {
+    Validations.of(this.#role).acknowledge({ id: `AwsSolutions::${finding}`, reason });
   }
 
   /** Lets a service invoke the function, on behalf of one account alone. */

@@ -27,6 +27,30 @@ export type QueueSettings = Pick<
   | 'deadLetterRetentionDays'
 >;
 
+/**
+ * How long what is finished stays as it was. Then its payload and evidence go to the archive; its key, what it asked for and
+ * how it ended stay for good, so that it is never sent again.
+ */
+export interface Retention {
+  /**
+   * From the later of a reminder's last due time and its end, in whole days. At least as long as a copy of what came before
+   * can return: `backupRetention`, then the queue's and the dead letters' retention (a redrive begins a message's
+   * age anew), then `exports`. Synthesis fails with the sum.
+   * @default 90 days
+   */
+  readonly finished?: Duration;
+  /**
+   * Instead of `finished`, by product.
+   * @default none
+   */
+  readonly byProducer?: Readonly<Record<string, Duration>>;
+  /**
+   * How long anybody may still bring back a file that was taken out of the database or the dead letters.
+   * @default 30 days
+   */
+  readonly exports?: Duration;
+}
+
 /** How a `ReminderLedger` may differ from the default. */
 export interface ReminderLedgerProps {
   /**
@@ -90,6 +114,11 @@ export interface ReminderLedgerProps {
    * @default 35 days in production, 1 day in dev
    */
   readonly backupRetention?: Duration;
+  /**
+   * When payload and evidence of finished reminders leave the database for the archive.
+   * @default 90 days for every product
+   */
+  readonly retention?: Retention;
   /**
    * The version of Aurora PostgreSQL. Minor versions move with this number alone, never by themselves.
    * @default 17.7

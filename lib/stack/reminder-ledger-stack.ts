@@ -22,7 +22,11 @@ export class ReminderLedgerStack extends Stack {
     super(scope, id, { description: 'Reminder Ledger: recoverable user reminders, a verdict for each', ...ofStack });
     const ledger = new ReminderLedger(this, 'Ledger', props);
     this.ledger = ledger;
-    this.#keepTriggerLog(props);
+    const trigger = 'AWSCDK.TriggerCustomResourceProviderCustomResourceProvider';
+    this.#keepLog('TriggerLog', trigger, ledger.node.findChild('Migration'), props);
+    const emptying = ledger.archive.bucket.node.tryFindChild('AutoDeleteObjectsCustomResource');
+    if (emptying)
+      this.#keepLog('EmptyingLog', 'Custom::S3AutoDeleteObjectsCustomResourceProvider', emptying as Construct, props);
 
     const outputs: Record<string, [value: string, description: string]> = {
       ScheduleFunctionName: [ledger.schedule.lambda.functionName, 'Takes the commands of products, by an alias each'],
@@ -39,28 +43,32 @@ export class ReminderLedgerStack extends Stack {
       InvitationQueueUrl: [ledger.queue.queue.queueUrl, 'The queue of invitations'],
       DeadLetterQueueUrl: [ledger.queue.deadLetters.queueUrl, 'Invitations that no sender could finish with'],
       EventBusName: [ledger.bus.bus.eventBusName, 'The bus that announces the end of each reminder'],
+      ArchiveBucketName: [ledger.archive.bucket.bucketName, 'The bucket of what the database no longer holds in full'],
     };
     for (const [name, [value, description]] of Object.entries(outputs))
       new CfnOutput(this, name, { value, description });
   }
 
   /**
-   * CDK's function that invokes the migration would make a log group of its own, which never expires and outlives the
-   * stack. It gets one of the stack's, and may make no other.
+   * CDK's own functions would make log groups of their own, which never expire and outlive the stack. Each gets one of the
+   * stack's, and may make no other.
+   * @param id of the log group
+   * @param provider CDK's construct, with the function in it
+   * @param used what needs the function, also when the stack is deleted
    */
-  #keepTriggerLog({ stage = 'production', logRetention }: ReminderLedgerProps): void {
-    const provider = this.node.findChild('AWSCDK.TriggerCustomResourceProviderCustomResourceProvider');
-    const role = provider.node.findChild('Role') as CfnResource;
-    const handler = provider.node.findChild('Handler') as CfnResource;
+  #keepLog(id: string, provider: string, used: Construct, { stage = 'production', logRetention }: ReminderLedgerProps) {
+    const { node } = this.node.findChild(provider);
+    const role = node.findChild('Role') as CfnResource;
+    const handler = node.findChild('Handler') as CfnResource;
     const { removalPolicy, ...defaults } = defaultsOf(stage);
-    const log = new LogGroup(this, 'TriggerLog', { retention: logRetention ?? defaults.logRetention, removalPolicy });
+    const log = new LogGroup(this, id, { retention: logRetention ?? defaults.logRetention, removalPolicy });
     handler.addPropertyOverride('LoggingConfig', { LogFormat: 'JSON', LogGroup: log.logGroupName });
     role.addPropertyDeletionOverride('ManagedPolicyArns');
     const actions = ['logs:CreateLogStream', 'logs:PutLogEvents'];
     const write = new PolicyStatement({ actions, resources: [log.logGroupArn] });
-    const policy = new Policy(this, 'TriggerLogPolicy', { statements: [write] });
-    policy.attachToRole(Role.fromRoleName(this, 'TriggerRole', role.ref));
+    const policy = new Policy(this, `${id}Policy`, { statements: [write] });
+    policy.attachToRole(Role.fromRoleName(this, `${id.replace(/Log$/, '')}Role`, role.ref));
     // Or the first run would have nowhere to write to, and the last one on deletion neither.
-    this.ledger.node.findChild('Migration').node.addDependency(policy, log);
+    used.node.addDependency(policy, log);
   }
 }

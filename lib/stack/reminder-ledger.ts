@@ -1,6 +1,6 @@
 // The whole ledger as one construct, for an app of one's own: wires the parts together and defines nothing itself.
 import { fileURLToPath } from 'node:url';
-import { Stack, Tags } from 'aws-cdk-lib';
+import { Duration, Stack, Tags } from 'aws-cdk-lib';
 import { type Grant, type IGrantable, type IManagedPolicy, PermissionsBoundary } from 'aws-cdk-lib/aws-iam';
 import { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import { Construct } from 'constructs';
@@ -9,9 +9,11 @@ import type { FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { brokenInequalities, type Settings, settingsOf } from '../../lambdas/core/settings.ts';
 import { migrateFunction } from '../../lambdas/migrate/contract.ts';
 import { observeFunction } from '../../lambdas/observe/contract.ts';
+import { type RetentionPolicy, retainFunction, writeRetentionPolicy } from '../../lambdas/retain/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
+import { ArchiveBucket } from './archive-bucket.ts';
 import { DatabaseLogins } from './database-logins.ts';
 import { defaultsOf, deploymentStageOf } from './deployment-stages.ts';
 import { GradualDeployment } from './gradual-deployment.ts';
@@ -19,9 +21,9 @@ import { InvitationQueue } from './invitation-queue.ts';
 import { LedgerAlarms } from './ledger-alarms.ts';
 import { LedgerDatabase } from './ledger-database.ts';
 import { LedgerFunction } from './ledger-function.ts';
+import { LedgerSchedules } from './ledger-schedules.ts';
 import { LifecycleBus } from './lifecycle-bus.ts';
-import { MinuteSchedule } from './minute-schedule.ts';
-import type { ReminderLedgerProps } from './reminder-ledger-props.ts';
+import type { ReminderLedgerProps, Retention } from './reminder-ledger-props.ts';
 import { SchemaMigration } from './schema-migration.ts';
 import { SigningSecret } from './signing-secret.ts';
 
@@ -35,12 +37,14 @@ export class ReminderLedger extends Construct {
   readonly queue: InvitationQueue;
   readonly bus: LifecycleBus;
   readonly signingSecret: SigningSecret;
+  readonly archive: ArchiveBucket;
   readonly schedule: LedgerFunction;
   readonly claim: LedgerFunction;
   readonly webhookSender: LedgerFunction;
   readonly migrate: LedgerFunction;
   readonly rotate: LedgerFunction;
   readonly observe: LedgerFunction;
+  readonly retain: LedgerFunction;
   readonly alarms: LedgerAlarms;
 
   /** @throws {Error} when a prop cannot be deployed; what does not fit together fails synthesis, with all its sentences */
@@ -51,7 +55,9 @@ export class ReminderLedger extends Construct {
     const settings = { ...settingsOf(stage), ...props.queue };
     const { encryptionKey } = props;
     const logRetention = props.logRetention ?? defaults.logRetention;
-    this.node.addValidation({ validate: () => brokenRules(settings, props) });
+    const backupRetention = props.backupRetention ?? defaults.backupRetention;
+    const retention = { ...defaultRetention, ...props.retention };
+    this.node.addValidation({ validate: () => brokenRules(settings, props, { backupRetention, retention }) });
 
     this.database = new LedgerDatabase(this, 'Database', {
       vpc: props.vpc,
@@ -60,7 +66,7 @@ export class ReminderLedger extends Construct {
       engineVersion: props.engineVersion,
       capacity: props.capacity ?? defaults.capacity,
       reader: props.reader ?? defaults.reader,
-      backupRetention: props.backupRetention ?? defaults.backupRetention,
+      backupRetention,
       logRetention,
       removalPolicy,
     });
@@ -68,6 +74,7 @@ export class ReminderLedger extends Construct {
     this.queue = new InvitationQueue(this, 'Queue', { settings, removalPolicy });
     this.bus = new LifecycleBus(this, 'Lifecycle');
     this.signingSecret = new SigningSecret(this, 'Signing', { encryptionKey, removalPolicy });
+    this.archive = new ArchiveBucket(this, 'Archive', { encryptionKey, removalPolicy });
 
     const functionOf = (functionId: string, contract: FunctionContract, egress?: ReminderLedgerProps['egress']) =>
       new LedgerFunction(this, functionId, {
@@ -92,7 +99,8 @@ export class ReminderLedger extends Construct {
     this.claim = functionOf('Claim', claimFunction);
     this.webhookSender = functionOf('WebhookSender', webhookSenderFunction, props.egress);
     this.observe = functionOf('Observe', observeFunction);
-    for (const user of [this.schedule, this.claim, this.webhookSender, this.observe]) {
+    this.retain = functionOf('Retain', retainFunction);
+    for (const user of [this.schedule, this.claim, this.webhookSender, this.observe, this.retain]) {
       this.logins.grantLogin(user);
       user.deployAfter(migration);
     }
@@ -102,18 +110,21 @@ export class ReminderLedger extends Construct {
     this.queue.grantPublish(this.claim);
     this.bus.grantAnnounce(this.claim);
     this.signingSecret.grantSign(this.webhookSender);
+    this.archive.grantWrite(this.retain);
+    this.retain.addVariables({ RETENTION_POLICY: writeRetentionPolicy(daysOf(retention)) });
 
     this.queue.deliverTo(this.webhookSender, migration);
-    const minute = new MinuteSchedule(this, 'Minute', { settings });
-    minute.run(this.claim, 'Tick', migration);
-    minute.run(this.observe, 'Observation', migration);
+    const schedules = new LedgerSchedules(this, 'Minute', { settings });
+    schedules.run(this.claim, 'Tick', migration);
+    schedules.run(this.observe, 'Observation', migration);
+    schedules.run(this.retain, 'Retention', migration, Duration.days(1));
     this.alarms = new LedgerAlarms(this, 'Alarms', {
       alarmTopics: props.alarmTopics,
       owners: props.owners,
-      functions: [this.migrate, this.schedule, this.claim, this.webhookSender, this.rotate, this.observe],
+      functions: [this.migrate, this.schedule, this.claim, this.webhookSender, this.rotate, this.observe, this.retain],
       claim: this.claim,
       queue: this.queue,
-      minute,
+      schedules,
       database: this.database,
     });
     const config = props.gradualDeployment;
@@ -151,12 +162,36 @@ export class ReminderLedger extends Construct {
   }
 }
 
+const defaultRetention: Required<Retention> = {
+  finished: Duration.days(90),
+  byProducer: {},
+  exports: Duration.days(30),
+};
+
+function daysOf({ finished, byProducer }: Required<Retention>): RetentionPolicy {
+  const days = Object.entries(byProducer).map(([producer, duration]) => [producer, duration.toDays()]);
+  return { finishedDays: finished.toDays(), byProducer: Object.fromEntries(days) };
+}
+
 /** A sentence for each rule between the numbers that does not hold. */
-function brokenRules(settings: Settings, { backupRetention, reservedConcurrency }: ReminderLedgerProps): string[] {
+function brokenRules(
+  settings: Settings,
+  { reservedConcurrency }: ReminderLedgerProps,
+  { backupRetention, retention }: { backupRetention: Duration; retention: Required<Retention> },
+): string[] {
   const reserved = reservedConcurrency?.['webhook-sender'];
-  const days = backupRetention?.toDays() ?? 1;
+  const backup = backupRetention.toDays();
+  const { queueRetentionDays, deadLetterRetentionDays } = settings;
+  const exports = retention.exports.toDays();
+  const least = backup + queueRetentionDays + deadLetterRetentionDays + exports;
+  const { finishedDays, byProducer } = daysOf(retention);
+  const policies = [['finished', finishedDays] as const, ...Object.entries(byProducer)];
   const rules: [holds: boolean, sentence: string][] = [
-    [1 <= days && days <= 35, `backupRetention: 1 <= ${days} d <= 35`],
+    [1 <= backup && backup <= 35, `backupRetention: 1 <= ${backup} d <= 35`],
+    ...policies.map(([of, days]): [boolean, string] => [
+      days >= least,
+      `retention: ${of} ${days} d >= backup ${backup} d + queue ${queueRetentionDays} d + dead letters ${deadLetterRetentionDays} d + exports ${exports} d = ${least} d`,
+    ]),
     [
       reserved === undefined || reserved >= settings.senderConcurrency,
       `reservedConcurrency: webhook-sender ${reserved} >= senderConcurrency ${settings.senderConcurrency}; a throttled batch uses up receives`,
@@ -169,6 +204,8 @@ function brokenRules(settings: Settings, { backupRetention, reservedConcurrency 
 
 /** Every role of the ledger, and of the helper functions that CDK keeps one of in a stack. */
 function bound(ledger: Construct, boundary: IManagedPolicy): void {
-  const ofCdk = Stack.of(ledger).node.children.filter(({ node }) => /^(LogRetention|AWSCDK\.Trigger)/.test(node.id));
+  const ofCdk = Stack.of(ledger).node.children.filter(({ node }) =>
+    /^(LogRetention|AWSCDK\.Trigger|Custom::S3AutoDeleteObjects)/.test(node.id),
+  );
   for (const scope of [ledger, ...ofCdk]) PermissionsBoundary.of(scope).apply(boundary);
 }

@@ -4,19 +4,19 @@ import type { Alias } from 'aws-cdk-lib/aws-lambda';
 import type { InvitationQueue } from './invitation-queue.ts';
 import type { LedgerDatabase } from './ledger-database.ts';
 import type { LedgerFunction } from './ledger-function.ts';
-import type { MinuteSchedule } from './minute-schedule.ts';
+import type { LedgerSchedules } from './ledger-schedules.ts';
 import { minute, type Watch } from './watch.ts';
 
 /** What {@link serviceWatches} are about. */
 export interface WatchedServices {
   readonly claim: LedgerFunction;
   readonly queue: InvitationQueue;
-  readonly minute: MinuteSchedule;
+  readonly schedules: LedgerSchedules;
   readonly database: LedgerDatabase;
 }
 
 /** The alarms on the schedule, the queues and the database. */
-export function serviceWatches({ claim, queue, minute: schedule, database }: WatchedServices): Watch[] {
+export function serviceWatches({ claim, queue, schedules, database }: WatchedServices): Watch[] {
   const quiet = TreatMissingData.NOT_BREACHING;
   return [
     {
@@ -28,13 +28,13 @@ export function serviceWatches({ claim, queue, minute: schedule, database }: Wat
     },
     {
       id: 'schedule-drops',
-      metric: schedule.group.metricDropped({ period: minute, statistic: 'Sum' }),
+      metric: schedules.group.metricDropped({ period: minute, statistic: 'Sum' }),
       ...{ threshold: 1, points: [1, 1], missing: quiet, severity: 'warn', duty: 'control' },
       says: 'EventBridge Scheduler gave a tick up; the next one does its work. Look at the queue of lost ticks for why.',
     },
     {
       id: 'lost-ticks',
-      metric: schedule.lostTicks.metricApproximateNumberOfMessagesVisible({ period: minute, statistic: 'Maximum' }),
+      metric: schedules.lostTicks.metricApproximateNumberOfMessagesVisible({ period: minute, statistic: 'Maximum' }),
       ...{ threshold: 1, points: [1, 1], missing: quiet, severity: 'warn', duty: 'control' },
       says: 'A tick that could not be handed to Lambda waits to be looked at. Read it, mend what it names, delete it.',
     },
@@ -73,7 +73,7 @@ export function functionWatches(fn: LedgerFunction): Watch[] {
   const { name } = fn.contract;
   const onCall = { missing: TreatMissingData.NOT_BREACHING, severity: 'warn', duty: 'recover' } as const;
   const of = { statistic: 'Sum', period: minute };
-  const rare = name === 'migrate' || name === 'rotate';
+  const rare = ['migrate', 'rotate', 'retain'].includes(name);
   const errors: Watch = {
     id: `${name}-errors`,
     ...onCall,

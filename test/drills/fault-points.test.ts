@@ -55,8 +55,16 @@ async function liveOrdinarily(cell: Cell): Promise<void> {
   await cell.untilSql('SELECT FROM lifecycle_event WHERE delivery_id = $1 AND announced_at IS NOT NULL', refused);
 }
 
+/** A day's run of retention, when what was delivered is long past. */
+async function retain(cell: Cell): Promise<void> {
+  await cell.sql(`UPDATE reminder_delivery SET next_attempt_at = now() - interval '91 days',
+    state_since = now() - interval '91 days' WHERE state = 'delivered'`);
+  expect(await stage.aws.invoke('retain', {})).toMatchObject({ finished: true });
+}
+
 test('each listed point is passed, before and after, and no other', async () => {
   await liveOrdinarily(new Cell(stage, 1));
+  await retain(new Cell(stage, 1));
   await liveWithAPoisonedRow(new Cell(stage, 2));
   const own = Object.keys(faultPoints).flatMap((point) => [`${point} before`, `${point} after`]);
   const undici = ['write before', 'write after', 'headers after', 'body after'];
@@ -73,7 +81,7 @@ test('a passage names delivery ids, where it knows them, and nothing else of a r
   const known = new Set(rows.rows.map(({ id }) => id));
   expect(passed().flatMap(({ deliveryIds }) => deliveryIds.filter((id) => !known.has(id)))).toEqual([]);
   const naming = new Set(passed().flatMap(({ point, deliveryIds }) => (deliveryIds.length > 0 ? [point] : [])));
-  const silent = /^(handler|unpark|announce|fetch-signing-secret|observe-.*)$/;
+  const silent = /^(handler|unpark|announce|fetch-signing-secret|observe-.*|list-finished-producers|forget)$/;
   const expected = Object.keys({ ...faultPoints, ...undiciPoints }).filter((point) => !silent.test(point));
   expect([...naming].sort()).toEqual(expected.sort());
   expect(readFileSync(join(stage.faultDirectory, 'passages.jsonl'), 'utf8')).not.toMatch(/drill-|payload|https?:/);

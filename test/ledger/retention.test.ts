@@ -2,19 +2,19 @@
 import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { NewReminder } from '../../lambdas/core/ports.ts';
-import { type ArchivedAs, archive } from '../../lambdas/store/statements/archive.ts';
+import { archive } from '../../lambdas/store/statements/archive.ts';
 import {
   type ArchivableQuery,
   type ArchivableRow,
   listArchivable,
 } from '../../lambdas/store/statements/list-archivable.ts';
-import { settle } from '../../lambdas/store/statements/settle.ts';
+import { listFinishedProducers } from '../../lambdas/store/statements/list-finished-producers.ts';
 import { dump, empty, ledgerTables } from './ledger-rows.ts';
+import { allAnnounced, archived, as, day, ended, handedOver, happened, settled } from './long-finished.ts';
 import { openOne, rowOf } from './one-reminder.ts';
-import { type Arranged, arrange, type Circumstances, inSeconds, insert, openToken, producer } from './situations.ts';
-import { newReminder, outcome, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
+import { type Arranged, arrange, inSeconds, producer } from './situations.ts';
+import { newReminder, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
 
-const day = 86_400;
 let ledger: TestLedger;
 let tables: string[];
 beforeAll(async () => {
@@ -24,44 +24,15 @@ beforeAll(async () => {
 beforeEach(() => empty(ledger, tables));
 afterAll(() => ledger.stop());
 
-/** Came to its end so many days ago. */
-const ended = (days: number, more: Circumstances = {}): Circumstances => ({
-  dueIn: -days * day,
-  ...more,
-  columns: { state_since: inSeconds(-days * day), ...more.columns },
-});
-
 async function list(query: Partial<ArchivableQuery> = {}): Promise<ArchivableRow[]> {
   return ledger.database.run(listArchivable, {
-    ...{ retentionSeconds: 90 * day, byProducer: {}, limit: 100, after: null },
+    ...{ producer, retentionSeconds: 90 * day, limit: 100, after: null },
     ...query,
   });
 }
 const listed = async (query: Partial<ArchivableQuery> = {}) =>
   (await list(query)).flatMap((row) => (row.answer === 'reminder' ? [row.delivery_id] : []));
 const ids = (...rows: readonly Arranged[]) => rows.map(({ deliveryId }) => deliveryId);
-const as = ({ deliveryId }: Arranged, more: Partial<ArchivedAs> = {}): ArchivedAs => ({
-  ...{ deliveryId, version: 1, outcomes: 0 },
-  ...more,
-});
-const archived = async (...reminders: ArchivedAs[]) =>
-  (await ledger.database.run(archive, { reminders })).map(({ answer }) => answer);
-
-/** Its one attempt ended. */
-function settled({ deliveryId }: Arranged, more: object = {}): Promise<void> {
-  return insert(ledger, 'attempt_outcome', {
-    ...{ delivery_id: deliveryId, attempt_no: 1, token: uuid(), recorded_by: 'sender', recorded_at: new Date() },
-    ...{ outcome: 'delivered', status: 200, detail: 'thanks' },
-    ...more,
-  });
-}
-
-function handedOver({ deliveryId }: Arranged): Promise<void> {
-  return insert(ledger, 'handoff', {
-    ...{ delivery_id: deliveryId, message_id: 'm1', queue: 'q', token: uuid() },
-    ...{ visible_from: new Date(), moved: true, recorded_at: new Date() },
-  });
-}
 
 describe('what is listed', () => {
   test('is finished and past the policy, the longest due first', async () => {
@@ -97,16 +68,32 @@ describe('what is listed', () => {
   test('has no attempt without an outcome', async () => {
     const row = await arrange(ledger, 'delivered', ended(400, { attempts: 1 }));
     expect(await listed()).toEqual([]);
-    await settled(row);
+    await settled(ledger, row);
     expect(await listed()).toEqual(ids(row));
   });
 
-  test('goes by the policy of its producer, longer or shorter than the others', async () => {
+  test("is one producer's, whose name the ledger tells as long as something finished is left of it", async () => {
     const other = { columns: { producer: 'other' } };
+    const producers = async () =>
+      (await ledger.database.run(listFinishedProducers, {})).map(({ producer: one }) => one);
+    expect(await producers()).toEqual([]);
     const mine = await arrange(ledger, 'delivered', ended(100));
-    const fromOther = await arrange(ledger, 'delivered', ended(40, other));
-    expect(await listed({ byProducer: { [producer]: 200 * day, other: 30 * day } })).toEqual(ids(fromOther));
-    expect(await listed({ byProducer: { other: 200 * day } })).toEqual(ids(mine));
+    const theirs = await arrange(ledger, 'delivered', ended(100, other));
+    await arrange(ledger, 'scheduled', { columns: { producer: 'waits' } });
+    await arrange(ledger, 'dead', { columns: { producer: 'unreviewed' } });
+    expect(await listed()).toEqual(ids(mine));
+    expect(await listed({ producer: 'other' })).toEqual(ids(theirs));
+    expect(await producers()).toEqual(['other', producer]);
+    await archived(ledger, as(theirs));
+    expect(await producers()).toEqual([producer]);
+  });
+
+  test('has told the bus of its end', async () => {
+    const row = await arrange(ledger, 'delivered', ended(91));
+    await happened(ledger, row, null);
+    expect(await listed()).toEqual([]);
+    await allAnnounced(ledger);
+    expect(await listed()).toEqual(ids(row));
   });
 
   test('comes page by page, and what was archived comes no more', async () => {
@@ -114,9 +101,10 @@ describe('what is listed', () => {
     for (const days of [103, 102, 101]) rows.push(await arrange(ledger, 'delivered', ended(days)));
     const page = await list({ limit: 2 });
     expect(page.map((row) => row.delivery_id)).toEqual(ids(...rows.slice(0, 2)));
-    const after = { nextAttemptAt: String(page[1]?.next_attempt_at), deliveryId: String(page[1]?.delivery_id) };
+    const [, last] = page as Extract<ArchivableRow, { answer: 'reminder' }>[];
+    const after = { nextAttemptAt: String(last?.next_attempt_at), deliveryId: String(last?.delivery_id) };
     expect(await listed({ limit: 2, after })).toEqual(ids(...rows.slice(2)));
-    await archived(...rows.slice(1).map((row) => as(row)));
+    await archived(ledger, ...rows.slice(1).map((row) => as(row)));
     expect(await listed()).toEqual(ids(...rows.slice(0, 1)));
   });
 
@@ -126,13 +114,14 @@ describe('what is listed', () => {
     const page = await list();
     expect(page.length).toBeGreaterThan(10);
     expect(page.length).toBeLessThan(40);
-    expect(new Set(page.map((row) => row.payload))).toEqual(new Set([payload]));
+    for (const row of page) expect(row).toMatchObject({ payload });
   });
 
-  test('has its attempts with their outcomes', async () => {
+  test('has its attempts with their outcomes, and its handoffs', async () => {
     const row = await arrange(ledger, 'delivered', ended(91, { attempts: 1, columns: { last_error: 'http_503' } }));
-    await settled(row, { outcome: 'retry', status: 503, recorded_at: inSeconds(-9) });
-    await settled(row);
+    await settled(ledger, row, { outcome: 'retry', status: 503, recorded_at: inSeconds(-9) });
+    await settled(ledger, row);
+    await handedOver(ledger, row);
     expect(await list()).toMatchObject([
       {
         ...{ answer: 'reminder', delivery_id: row.deliveryId, key: row.key, producer, state: 'delivered' },
@@ -145,130 +134,20 @@ describe('what is listed', () => {
           { outcome: 'delivered', status: 200, detail: 'thanks' },
         ],
       },
+      { answer: 'handoff', delivery_id: row.deliveryId, message_id: 'm1', queue: 'q', moved: true },
     ]);
   });
 
   test('is found by its own index', async () => {
     const session = await ledger.session();
     await session.sql('SET enable_seqscan = off');
-    const query = { retentionSeconds: 1, byProducer: {}, limit: 1, after: null };
-    const plan = (await session.run(listArchivable, query, 'EXPLAIN ')).join('\n');
+    const query = { producer, retentionSeconds: 1, limit: 1, after: null };
+    const page = (await session.run(listArchivable, query, 'EXPLAIN ')).join('\n');
+    const producers = (await session.run(listFinishedProducers, {}, 'EXPLAIN ')).join('\n');
     await session.close();
-    expect(plan).toContain('reminder_delivery_finished');
-    expect(plan).not.toContain('reminder_delivery_wake');
-  });
-});
-
-describe('archive', () => {
-  test('takes payload, error and evidence, leaves all else, and touches no other', async () => {
-    const before = { attempts: 1, columns: { last_error: 'http_503' } };
-    const row = await arrange(ledger, 'delivered', ended(91, before));
-    const other = await arrange(ledger, 'delivered', ended(91, before));
-    for (const one of [row, other]) {
-      await settled(one);
-      await handedOver(one);
-    }
-    const rows = await dump(ledger, tables);
-    const { payload, last_error, archived_at, ...kept } = await rowOf(ledger, row.deliveryId);
-    expect({ payload, last_error, archived_at }).toMatchObject({ last_error: 'http_503', archived_at: null });
-    expect(await archived(as(row, { outcomes: 1 }))).toEqual(['archived']);
-    const after = await rowOf(ledger, row.deliveryId);
-    expect(after).toEqual({ ...kept, payload: null, last_error: null, archived_at: expect.any(Date) });
-    const others = (table: string, of = rows) => of[table]?.filter((one) => one.delivery_id === other.deliveryId);
-    const now = await dump(ledger, tables);
-    for (const table of ['delivery_attempt', 'attempt_outcome', 'handoff']) {
-      expect(now[table], table).toEqual(others(table));
-      expect(now[table]?.length, table).toBe(1);
-    }
-    expect(others('reminder_delivery', now)).toEqual(others('reminder_delivery'));
-    expect(await archived(as(row, { outcomes: 1 }))).toEqual(['archived']);
-    expect(await dump(ledger, tables)).toEqual(now);
-  });
-
-  test.each([
-    ['another version', { version: 2, outcomes: 1 }],
-    ['fewer outcomes than there are', { outcomes: 0 }],
-  ])('leaves what was written with %s', async (_, more) => {
-    const row = await arrange(ledger, 'delivered', ended(91, { attempts: 1 }));
-    await settled(row);
-    const rows = await dump(ledger, tables);
-    expect(await archived(as(row, more))).toEqual(['changed']);
-    expect(await dump(ledger, tables)).toEqual(rows);
-  });
-
-  test('judges each by its own evidence, and waits for no row that it was not given', async () => {
-    const [open, half, whole, none] = [
-      await arrange(ledger, 'delivered', ended(91, { attempts: 1 })),
-      await arrange(ledger, 'delivered', ended(91, { attempts: 2 })),
-      await arrange(ledger, 'delivered', ended(91, { attempts: 1 })),
-      await arrange(ledger, 'delivered', ended(91)),
-    ];
-    await settled(half);
-    await settled(whole);
-    const session = await ledger.session();
-    await session.sql('BEGIN');
-    await session.sql('SELECT FROM reminder_delivery WHERE delivery_id = $1 FOR UPDATE', [open.deliveryId]);
-    const answers = archived(as(half, { outcomes: 1 }), as(whole, { outcomes: 1 }), as(none));
-    // A wait for that row would end at the lock's time-out.
-    const found = await answers.finally(() => session.close());
-    expect(found).toEqual(['changed', 'archived', 'archived']);
-    expect(await archived(as(open), as(none, { outcomes: 7 }))).toEqual(['changed', 'archived']);
-    expect((await rowOf(ledger, open.deliveryId)).archived_at).toBeNull();
-  });
-
-  test('behind a late success fails, and loses nothing: the next run has what came', async () => {
-    const row = await arrange(ledger, 'expired', ended(91, { attempts: 1 }));
-    await settled(row, { outcome: 'unknown', status: null });
-    const late = { token: uuid(), outcomes: [{ ...outcome(row.deliveryId, openToken(1)), item: 0 }] };
-    const waiting = ledger.behind(
-      (session) => session.run(settle, late),
-      () => archived(as(row, { outcomes: 1 })).catch((error: unknown) => error),
-    );
-    expect(await waiting).toMatchObject({ name: 'LedgerError', sqlState: '23503' });
-    expect(await rowOf(ledger, row.deliveryId)).toMatchObject({ state: 'delivered', archived_at: null });
-    expect(await archived(as(row, { outcomes: 1 }))).toEqual(['changed']);
-    expect(await archived(as(row, { outcomes: 2 }))).toEqual(['archived']);
-  });
-});
-
-describe('the guard of evidence', () => {
-  const evidence = ['attempt_outcome', 'delivery_attempt', 'handoff'];
-  const refusal = (sql: string) =>
-    ledger.sql(sql).then(
-      () => null,
-      ({ constraint }) => constraint,
-    );
-  async function arrangeEvidence() {
-    const row = await arrange(ledger, 'delivered', { attempts: 1 });
-    await settled(row);
-    await handedOver(row);
-    return row;
-  }
-  const takePayload = ({ deliveryId }: Arranged) =>
-    ledger.sql('UPDATE reminder_delivery SET payload = NULL, archived_at = now() WHERE delivery_id = $1', [deliveryId]);
-
-  test.each(evidence)('%s goes only once its own reminder is archived', async (table) => {
-    const row = await arrangeEvidence();
-    await takePayload(await arrangeEvidence());
-    const mine = `DELETE FROM ${table} WHERE delivery_id = '${row.deliveryId}'`;
-    expect(await refusal(mine)).toBe('evidence_is_insert_only');
-    await takePayload(row);
-    if (table === 'delivery_attempt') await ledger.sql('DELETE FROM attempt_outcome');
-    expect(await refusal(mine)).toBeNull();
-  });
-
-  test.each(evidence)('%s never changes, archived or not', async (table) => {
-    const row = await arrangeEvidence();
-    await takePayload(row);
-    expect(await refusal(`UPDATE ${table} SET ${columnOf(table)} = ${columnOf(table)}`)).toBe(
-      'evidence_is_insert_only',
-    );
-  });
-  const columnOf = (table: string) => (table === 'delivery_attempt' ? 'lease_owner' : 'token');
-
-  test('an archived reminder itself is never deleted', async () => {
-    await takePayload(await arrange(ledger, 'delivered'));
-    expect(await refusal('DELETE FROM reminder_delivery')).toBe('evidence_is_insert_only');
+    expect(page).toContain('reminder_delivery_finished');
+    expect(page).not.toContain('reminder_delivery_wake');
+    expect(producers).toContain('Only Scan using reminder_delivery_finished');
   });
 });
 
@@ -278,6 +157,7 @@ describe('what comes late finds the tombstone', () => {
     const reminder = newReminder('to', 60, { dueAt: '2020-01-01T00:00:00.000Z' });
     await ledger.ledger.schedule({ token: uuid(), producer, reminders: [reminder] });
     await ledger.ledger.cancel({ token: uuid(), producer, reminders: [{ key: reminder.key }] });
+    await allAnnounced(ledger);
     return { ...reminder, again: { ...reminder, deliveryId: uuid() } };
   }
   const schedule = (reminder: NewReminder) =>
@@ -285,7 +165,7 @@ describe('what comes late finds the tombstone', () => {
 
   test('a schedule is a duplicate, or a conflict, and revives nothing', async () => {
     const { again, ...row } = await scheduledOnce();
-    expect(await archived({ deliveryId: row.deliveryId, version: 1, outcomes: 0 })).toEqual(['archived']);
+    expect(await archived(ledger, { deliveryId: row.deliveryId, version: 1, outcomes: 0 })).toEqual(['archived']);
     const rows = (await dump(ledger, tables)).reminder_delivery;
     expect(await schedule(again)).toMatchObject([
       { answer: 'duplicate', deliveryId: row.deliveryId, state: 'cancelled' },
@@ -306,7 +186,7 @@ describe('what comes late finds the tombstone', () => {
 
   test('a message is answered, a cancel and a reschedule move nothing', async () => {
     const row = await arrange(ledger, 'delivered', ended(91));
-    await archived(as(row));
+    await archived(ledger, as(row));
     const before = await rowOf(ledger, row.deliveryId);
     expect(await openOne(ledger, row.deliveryId)).toBe('finished');
     const name = { key: row.key };

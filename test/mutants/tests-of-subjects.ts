@@ -3,7 +3,7 @@ import { verbs } from '../../lambdas/core/delivery-states.ts';
 
 const ledger = (...names: string[]) => names.map((name) => `test/ledger/${name}.test.ts`);
 const guard = ledger('transitions');
-const archivedGuard = ledger('retention', 'transitions');
+const archivedGuard = ledger('archive', 'transitions');
 const rules = ledger('failure-rules');
 const sender = ledger('sender-rules', 'limits', 'neighbours', 'poison');
 
@@ -19,7 +19,8 @@ export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
   unpark: ledger('moves', 'bystanders', 'matrix', 'twins', 'claims', 'one-run', 'lost-answers'),
   open: ledger('moves', 'bystanders-of-senders', 'evidence', 'attempts', 'matrix', 'poison', 'one-run', 'lost-answers'),
   settle: ledger('moves', 'bystanders-of-senders', 'evidence', 'attempts', 'matrix', 'one-run', 'lost-answers'),
-  archive: ledger('retention', 'matrix'),
+  archive: ledger('archive', 'retention', 'matrix'),
+  forget: ledger('archive'),
   announce: ledger('bystanders-of-senders', 'lost-answers'),
   'add-destination': ledger('bystanders-of-senders', 'lost-answers'),
   exclude: ledger('poison'),
@@ -37,7 +38,8 @@ export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
   outcomes_are_insert_only: archivedGuard,
   receipts_are_insert_only: archivedGuard,
   refuse_change_until_archived: archivedGuard,
-  answers_are_insert_only: guard,
+  answers_are_insert_only: archivedGuard,
+  refuse_change_of_young: archivedGuard,
   actions_are_insert_only: guard,
   exclusion_is_never_deleted: guard,
   unreviewed_from_the_start: ledger('observed-outcomes'),

@@ -9,6 +9,7 @@ import { claimFunction } from '../../lambdas/claim/contract.ts';
 import type { FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { migrateFunction } from '../../lambdas/migrate/contract.ts';
 import { observeFunction } from '../../lambdas/observe/contract.ts';
+import { retainFunction } from '../../lambdas/retain/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
@@ -41,6 +42,7 @@ describe.each<[path: string, contract: FunctionContract, timeoutSeconds: number]
   ['Ledger/Migrate/Function', migrateFunction, 840],
   ['Ledger/Rotate/Function', rotateFunction, 60],
   ['Ledger/Observe/Function', observeFunction, 55],
+  ['Ledger/Retain/Function', retainFunction, 900],
 ])('%s', (path, contract, timeoutSeconds) => {
   const properties = propertiesOf<FunctionProperties>(path);
 

@@ -13,11 +13,13 @@ interface Finding {
   readonly violatingConstructs: { readonly constructPath: string }[];
 }
 
-const traced = ['Claim', 'Migrate', 'Observe', 'Rotate', 'Schedule', 'WebhookSender'].map(
+const traced = ['Claim', 'Migrate', 'Observe', 'Retain', 'Rotate', 'Schedule', 'WebhookSender'].map(
   (name) => `AwsSolutions-IAM5[Resource::*] ReminderLedger/Ledger/${name}/Role/DefaultPolicy/Resource`,
 );
 const everyStage = [
   ...traced,
+  'AwsSolutions-IAM5[Resource::<LedgerArchiveBucketA7B9F3E4.Arn>/reminders/*] ReminderLedger/Ledger/Retain/Role/DefaultPolicy/Resource',
+  'AwsSolutions-S1 ReminderLedger/Ledger/Archive/Bucket/Resource',
   'AwsSolutions-SMG4 ReminderLedger/Ledger/Signing/Secret/Resource',
   'AwsSolutions-SQS3 ReminderLedger/Ledger/Minute/LostTicks/Resource',
   'AwsSolutions-VPC7 ReminderLedger/Ledger/Database/Network/Resource',

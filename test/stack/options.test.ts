@@ -24,7 +24,7 @@ function ofType({ resources }: Synthesized, type: string) {
   return [...resources].filter(([, { Type }]) => Type === type);
 }
 
-const functionPaths = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe'].map(
+const functionPaths = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe', 'Retain'].map(
   (id) => `Ledger/${id}/Function`,
 );
 
@@ -45,7 +45,7 @@ describe.each(flagSets)('encryptionKey, under %s', (_name, flags) => {
     const found = synthesized(shop((stack) => ({ encryptionKey: new Key(stack, 'Own') }), flags).stack);
     expect(found.text(found.properties<{ KmsKeyId: unknown }>('Ledger/Database/Cluster').KmsKeyId)).toBe('Own.Arn');
     const secrets = ofType(found, 'AWS::SecretsManager::Secret');
-    expect(secrets).toHaveLength(6);
+    expect(secrets).toHaveLength(7);
     for (const [, { Properties }] of secrets) expect(found.text(Properties.KmsKeyId)).toBe('Own.Arn');
     const decrypting = ofType(found, 'AWS::IAM::Policy').flatMap(([, { Properties }]) => {
       const { Roles, PolicyDocument } = Properties as {
@@ -101,6 +101,45 @@ test('alarmTopics, owners: an alarm is told where its severity goes, and names w
   expect(alarm('tick-not-running').AlarmDescription).toMatch(/Acts: Platform on-call \(page\)\.$/);
   expect(alarm('dead-letters').AlarmActions.map(found.text)).toEqual(['Warn']);
   expect(alarm('dead-letters').AlarmDescription).toMatch(/Acts: whoever may recover \(warn\)\.$/);
+});
+
+describe('retention', () => {
+  const policyOf = (props: ReminderLedgerProps) =>
+    JSON.parse(
+      synthesized(shop(() => props).stack).properties<{ Environment: { Variables: { RETENTION_POLICY: string } } }>(
+        'Ledger/Retain/Function',
+      ).Environment.Variables.RETENTION_POLICY,
+    );
+
+  test('is 90 days for every product, unless told otherwise', () => {
+    expect(policyOf({})).toEqual({ finishedDays: 90, byProducer: {} });
+    const retention = { finished: Duration.days(400), byProducer: { billing: Duration.days(83) } };
+    expect(policyOf({ retention })).toEqual({ finishedDays: 400, byProducer: { billing: 83 } });
+    expect(policyOf({ retention: { exports: Duration.days(0), finished: Duration.days(53) } })).toMatchObject({
+      finishedDays: 53,
+    });
+  });
+
+  test.each([
+    [{ finished: Duration.days(82) }, {}, 'finished 82 d'],
+    [{ byProducer: { billing: Duration.days(82) } }, {}, 'billing 82 d'],
+  ])('%j is shorter than a copy may take to return, and fails synthesis with the sum', (retention, more, told) => {
+    const { stack } = shop(() => ({ retention, ...more }));
+    expect(() => synthesized(stack)).toThrow(
+      `must hold: retention: ${told} >= backup 35 d + queue 4 d + dead letters 14 d + exports 30 d = 83 d`,
+    );
+  });
+
+  test('counts the backups and queues that the ledger has', () => {
+    const { stack } = shop(() => ({
+      backupRetention: Duration.days(7),
+      queue: { queueRetentionDays: 2, deadLetterRetentionDays: 10 },
+      retention: { finished: Duration.days(48) },
+    }));
+    expect(() => synthesized(stack)).toThrow(
+      'finished 48 d >= backup 7 d + queue 2 d + dead letters 10 d + exports 30 d = 49 d',
+    );
+  });
 });
 
 test('logRetention, capacity, reader, backupRetention, engineVersion', () => {

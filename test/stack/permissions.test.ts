@@ -29,7 +29,9 @@ const everyFunction = (name: string) => [
   'xray:PutTraceSegments on *',
 ];
 
-const logins = ['Schedule', 'Claim', 'WebhookSender', 'Operator', 'Observer'].map((name) => `Ledger/Logins/${name}`);
+const logins = ['Schedule', 'Claim', 'WebhookSender', 'Operator', 'Observer', 'Retain'].map(
+  (name) => `Ledger/Logins/${name}`,
+);
 
 const permissions: Record<string, string[]> = {
   'Ledger/Schedule/Role': [
@@ -78,9 +80,16 @@ const permissions: Record<string, string[]> = {
     `rds-data:ExecuteStatement on ${database}`,
     'secretsmanager:GetSecretValue on Ledger/Logins/Observer',
   ],
+  'Ledger/Retain/Role': [
+    ...everyFunction('Retain'),
+    `rds-data:ExecuteStatement on ${database}`,
+    's3:PutObject on Ledger/Archive/Bucket.Arn/reminders/*',
+    'secretsmanager:GetSecretValue on Ledger/Logins/Retain',
+  ],
   'Ledger/Minute/Role': [
     'lambda:InvokeFunction on Ledger/Claim/Function/Aliastick',
     'lambda:InvokeFunction on Ledger/Observe/Function/Aliastick',
+    'lambda:InvokeFunction on Ledger/Retain/Function/Aliastick',
     'sqs:SendMessage on Ledger/Minute/LostTicks.Arn',
   ],
   // CDK's own, which invokes the migration during a deployment.
@@ -88,6 +97,14 @@ const permissions: Record<string, string[]> = {
     'lambda:InvokeFunction on Ledger/Migrate/Function.Arn:*',
     'logs:CreateLogStream on TriggerLog.Arn',
     'logs:PutLogEvents on TriggerLog.Arn',
+  ],
+};
+
+/** CDK's own, which empties the archive before a dev stack is deleted. */
+const emptier = {
+  'Custom::S3AutoDeleteObjectsCustomResourceProvider/Role': [
+    'logs:CreateLogStream on EmptyingLog.Arn',
+    'logs:PutLogEvents on EmptyingLog.Arn',
   ],
 };
 
@@ -121,6 +138,10 @@ const addedByOptions = {
       [`kms:Decrypt on Own.Arn ${throughSecrets}`],
     ]),
   ),
+  'Ledger/Retain/Role': [
+    `kms:Decrypt on Own.Arn ${throughSecrets}`,
+    `kms:GenerateDataKey on Own.Arn ${throughSecrets.replace('secretsmanager', 's3')}`,
+  ],
   'Ledger/Rotate/Role': ['Decrypt', 'GenerateDataKey'].map((action) => `kms:${action} on Own.Arn ${throughSecrets}`),
   'Ledger/WebhookSender/Role': [
     ...network.map((line) => `Deny ${line} ${fromCode}`),
@@ -170,7 +191,7 @@ function permissionsOf({ resources, text }: Synthesized): Record<string, string[
 describe.each(flagSets)('under %s', (_name, flags) => {
   test.each([
     ['production', { ...permissions, ...logRetention }],
-    ['dev', permissions],
+    ['dev', { ...permissions, ...emptier }],
   ] as const)('each role of stage %s may do exactly what the table says', (stage, table) => {
     expect(permissionsOf(synthesized(new ReminderLedgerStack(newApp(flags), 'ReminderLedger', { stage })))).toEqual(
       Object.fromEntries(Object.entries(table).map(([role, can]) => [role, can.toSorted()])),

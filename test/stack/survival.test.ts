@@ -10,8 +10,12 @@ const stages = {
 
 type Policies = Resource & { readonly DeletionPolicy?: string; readonly UpdateReplacePolicy?: string };
 
-const logs = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe'].map((name) => `Ledger/${name}/Log`);
-const logins = ['Schedule', 'Claim', 'WebhookSender', 'Operator', 'Observer'].map((name) => `Ledger/Logins/${name}`);
+const logs = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe', 'Retain'].map(
+  (name) => `Ledger/${name}/Log`,
+);
+const logins = ['Schedule', 'Claim', 'WebhookSender', 'Operator', 'Observer', 'Retain'].map(
+  (name) => `Ledger/Logins/${name}`,
+);
 
 describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
   const { resources, template, properties } = stages[stage];
@@ -24,6 +28,8 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
     ['Ledger/Database/Cluster', 'Retain', 'Delete'],
     ['Ledger/Signing/Secret', 'Retain', 'Delete'],
     ['Ledger/Queue/DeadLetters', 'Retain', 'Delete'],
+    ['Ledger/Archive/Bucket', 'Retain', 'Delete'],
+    ['TriggerLog', 'Retain', 'Delete'],
     ...logs.map((path): [string, string, string] => [path, 'Retain', 'Delete']),
     // Made anew by the next deployment.
     ...logins.map((path): [string, string, string] => [path, 'Delete', 'Delete']),
@@ -48,8 +54,10 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
       'AWS::Events::EventBus Ledger/Lifecycle/Bus Name',
       'AWS::Lambda::Alias Ledger/Claim/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/Observe/Function/Aliastick Name',
+      'AWS::Lambda::Alias Ledger/Retain/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/WebhookSender/Function/Aliasinvitations Name',
       'AWS::Scheduler::Schedule Ledger/Minute/Observation GroupName',
+      'AWS::Scheduler::Schedule Ledger/Minute/Retention GroupName',
       'AWS::Scheduler::Schedule Ledger/Minute/Tick GroupName',
       'AWS::Scheduler::ScheduleGroup Ledger/Minute/Group Name',
     ]);
@@ -128,10 +136,18 @@ test('production keeps a reader in another zone, its log, and 35 days; nothing u
 
 test('the logical ids of what holds state never change: another id is another, empty resource', () => {
   const { template } = stages.production;
-  const stateful = ['RDS::DBCluster', 'RDS::DBInstance', 'SecretsManager::Secret', 'SQS::Queue', 'Logs::LogGroup'];
+  const stateful = [
+    'RDS::DBCluster',
+    'RDS::DBInstance',
+    'SecretsManager::Secret',
+    'SQS::Queue',
+    'Logs::LogGroup',
+    'S3::Bucket',
+  ];
   const ids = stateful.flatMap((type) => Object.keys(template.findResources(`AWS::${type}`)));
   expect(ids.toSorted()).toMatchInlineSnapshot(`
     [
+      "LedgerArchiveBucketA7B9F3E4",
       "LedgerClaimLogFA4A7A03",
       "LedgerDatabaseClusterE16917D9",
       "LedgerDatabaseClusterReader0E93555E",
@@ -139,6 +155,7 @@ test('the logical ids of what holds state never change: another id is another, e
       "LedgerLoginsClaim5F62E626",
       "LedgerLoginsObserverE9C03999",
       "LedgerLoginsOperator81AD5A6F",
+      "LedgerLoginsRetain6412900B",
       "LedgerLoginsSchedule5C1D3D5C",
       "LedgerLoginsWebhookSenderC697B0F2",
       "LedgerMigrateLogBB6A50CE",
@@ -146,6 +163,7 @@ test('the logical ids of what holds state never change: another id is another, e
       "LedgerObserveLogD37E218D",
       "LedgerQueueDeadLetters87546214",
       "LedgerQueueInvitations3EA6EE89",
+      "LedgerRetainLog0C195204",
       "LedgerRotateLog87542860",
       "LedgerScheduleLog84FAE33E",
       "LedgerSigningSecret710209E0",

@@ -27,13 +27,14 @@ describe.each(flagSets)('under %s', (_name, flags) => {
     const stack = new Stack(newApp(flags), 'Shop');
     new ReminderLedger(stack, 'Reminders');
     new ReminderLedger(stack, 'Offers');
-    Template.fromStack(stack).resourceCountIs('AWS::Scheduler::Schedule', 4);
+    Template.fromStack(stack).resourceCountIs('AWS::Scheduler::Schedule', 6);
   });
 });
 
 test('the outputs are those that the command line reads, each described', () => {
   const outputs = synthesized().template.toJSON().Outputs as Record<string, { Description: string }>;
   expect(Object.keys(outputs).toSorted()).toEqual([
+    'ArchiveBucketName',
     'ClaimFunctionName',
     'DatabaseArn',
     'DatabaseName',

@@ -19,8 +19,10 @@ describe('a deployment', () => {
     'Ledger/WebhookSender/Function',
     'Ledger/Queue/Source',
     'Ledger/Observe/Function',
+    'Ledger/Retain/Function',
     'Ledger/Minute/Tick',
     'Ledger/Minute/Observation',
+    'Ledger/Minute/Retention',
   ])('makes %s after the migration', (path) => {
     expect(waitsFor(path)).toContain('Ledger/Migration/Trigger');
   });
@@ -92,16 +94,17 @@ describe('the queue', () => {
 });
 
 describe.each([
-  ['Tick', 'Ledger/Claim/Function/Aliastick'],
-  ['Observation', 'Ledger/Observe/Function/Aliastick'],
-])('the schedule %s', (schedule, alias) => {
+  ['Tick', 'Ledger/Claim/Function/Aliastick', 'rate(1 minute)'],
+  ['Observation', 'Ledger/Observe/Function/Aliastick', 'rate(1 minute)'],
+  ['Retention', 'Ledger/Retain/Function/Aliastick', 'rate(1 day)'],
+])('the schedule %s', (schedule, alias, rate) => {
   const tick = properties<{ Target: { Arn: unknown; DeadLetterConfig: { Arn: unknown } } }>(
     `Ledger/Minute/${schedule}`,
   );
 
-  test('runs its function each minute, at no flexible time', () => {
+  test(`runs its function at ${rate}, at no flexible time`, () => {
     expect(tick).toMatchObject({
-      ScheduleExpression: 'rate(1 minute)',
+      ScheduleExpression: rate,
       FlexibleTimeWindow: { Mode: 'OFF' },
       State: 'ENABLED',
     });

@@ -1,17 +1,10 @@
 // archive: takes the payload and the evidence of finished reminders that were written to the archive; the row stays.
+import type { ArchivedAs } from '../../core/archive-finished.ts';
 import type { Statement } from '../statement.ts';
-
-/** A reminder as it was when it was written to the archive. */
-export interface ArchivedAs {
-  readonly deliveryId: string;
-  readonly version: number;
-  /** How many outcomes were written with it. */
-  readonly outcomes: number;
-}
 
 export interface ArchiveRow {
   readonly delivery_id: string;
-  /** `changed`: it is no longer what was written, or an attempt is open; `unreviewed`: a person must still decide. */
+  /** `changed`: it is no longer what was written, an attempt is open, or its end is not announced yet; `unreviewed`: a person must still decide. */
   readonly answer: 'archived' | 'not_finished' | 'unreviewed' | 'changed';
 }
 
@@ -43,6 +36,7 @@ WITH item AS MATERIALIZED (
         SELECT FROM delivery_attempt a
         WHERE a.delivery_id = l.delivery_id AND NOT EXISTS (
           SELECT FROM attempt_outcome o WHERE o.delivery_id = a.delivery_id AND o.attempt_no = a.attempt_no))
+      OR EXISTS (SELECT FROM lifecycle_event e WHERE e.delivery_id = l.delivery_id AND e.announced_at IS NULL)
       THEN 'changed'
     ELSE 'archived'
   END AS answer
@@ -60,6 +54,8 @@ WITH item AS MATERIALIZED (
   DELETE FROM delivery_attempt a USING archived d WHERE a.delivery_id = d.delivery_id
 ), without_receipts AS (
   DELETE FROM handoff h USING archived d WHERE h.delivery_id = d.delivery_id
+), without_events AS (
+  DELETE FROM lifecycle_event e USING archived d WHERE e.delivery_id = d.delivery_id
 )
 SELECT CAST(json_build_object('answer', j.answer, 'delivery_id', j.delivery_id) AS text) AS answer
 FROM judged j

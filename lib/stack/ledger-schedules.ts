@@ -1,4 +1,4 @@
-// The tick: functions that run each minute, and that nothing retries but the next minute.
+// The schedules: functions that run by the clock, and that nothing retries but their next turn.
 import { Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Schedule, ScheduleExpression, ScheduleGroup, TimeWindow } from 'aws-cdk-lib/aws-scheduler';
@@ -8,8 +8,8 @@ import { Construct } from 'constructs';
 import type { Settings } from '../../lambdas/core/settings.ts';
 import type { LedgerFunction } from './ledger-function.ts';
 
-/** What a {@link MinuteSchedule} is made from. */
-export interface MinuteScheduleProps {
+/** What a {@link LedgerSchedules} is made from. */
+export interface LedgerSchedulesProps {
   readonly settings: Settings;
 }
 
@@ -20,14 +20,14 @@ const once = { retryAttempts: 0, maxEventAge: Duration.seconds(60) };
  * EventBridge schedules in a group of their own, since only a group has metrics of its own. Nothing retries a tick,
  * neither the scheduler nor Lambda's asynchronous invocation: the next tick does the same work.
  */
-export class MinuteSchedule extends Construct {
+export class LedgerSchedules extends Construct {
   readonly group: ScheduleGroup;
   /** Ticks that the scheduler could not hand to Lambda. A function that fails is seen in Lambda's errors, not here. */
   readonly lostTicks: Queue;
   readonly #role: Role;
   readonly #settings: Settings;
 
-  constructor(scope: Construct, id: string, { settings }: MinuteScheduleProps) {
+  constructor(scope: Construct, id: string, { settings }: LedgerSchedulesProps) {
     super(scope, id);
     this.#settings = settings;
     this.group = new ScheduleGroup(this, 'Group', { removalPolicy: RemovalPolicy.DESTROY });
@@ -53,16 +53,22 @@ export class MinuteSchedule extends Construct {
   }
 
   /**
-   * Runs a function each minute, by its alias `tick`.
+   * Runs a function by its alias `tick`.
    * @param id of the schedule
    * @param after what must be deployed before the first tick
+   * @param every @default the tick of the calendar, a minute
    */
-  run(fn: LedgerFunction, id: string, after: Construct): void {
+  run(
+    fn: LedgerFunction,
+    id: string,
+    after: Construct,
+    every: Duration = Duration.seconds(this.#settings.tickSeconds),
+  ): void {
     const tick = fn.alias('tick');
     tick.configureAsyncInvoke(once);
     const schedule = new Schedule(this, id, {
       description: `${fn.contract.purpose}.`,
-      schedule: ScheduleExpression.rate(Duration.seconds(this.#settings.tickSeconds)),
+      schedule: ScheduleExpression.rate(every),
       timeWindow: TimeWindow.off(),
       scheduleGroup: this.group,
       target: new LambdaInvoke(tick, { ...once, role: this.#role, deadLetterQueue: this.lostTicks }),
