@@ -22,6 +22,7 @@ const pages = [
   'docs/contract-suite.md',
   'docs/deploy.md',
   'docs/product-function.md',
+  'docs/retention.md',
   'docs/upgrade.md',
 ];
 const examples = readdirSync(join(repository, 'docs/examples')).filter((name) => name.endsWith('.ts'));
