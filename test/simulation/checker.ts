@@ -4,6 +4,7 @@ import { checkMoves } from './check-moves.ts';
 import { checkSends, type SendCounts } from './check-sends.ts';
 import { type Broken, Evidence, instant } from './evidence.ts';
 import type { Stage } from './functions.ts';
+import { type Met, metIn } from './met.ts';
 
 /** What the checker found. */
 export interface Checked {
@@ -13,6 +14,7 @@ export interface Checked {
   readonly ends: Readonly<Record<string, number>>;
   /** For each delivered reminder, from its due time to the first request that was answered with a 2xx, milliseconds. */
   readonly lateness: readonly number[];
+  readonly met: Met;
 }
 
 export async function check(stage: Stage): Promise<Checked> {
@@ -34,5 +36,5 @@ export async function check(stage: Stage): Promise<Checked> {
     );
     if (row?.state === 'delivered' && success?.arrival) lateness.push(success.arrival.at - instant(row.due_at));
   }
-  return { broken: evidence.broken, sends, ends, lateness };
+  return { broken: evidence.broken, sends, ends, lateness, met: metIn(evidence) };
 }

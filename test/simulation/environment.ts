@@ -26,6 +26,8 @@ export class ExecutionEnvironment {
   readonly name: string;
   readonly run: Run;
   dead = false;
+  /** Lambda forgets to kill it when its time is up. */
+  outlivesItsTime = false;
   /** The times in which nothing ran here. */
   readonly freezes: { from: number; to: number }[] = [];
   readonly #skewMs: number;
@@ -87,16 +89,30 @@ export class ExecutionEnvironment {
     };
   }
 
-  /** Nothing runs here for a while. As on Lambda one of its clocks stands still meanwhile. */
+  /** Nothing runs here for a while. */
   freeze(ms: number): void {
-    const { world } = this.run;
-    const from = Math.max(world.at, this.#thawsAt);
-    this.#thawsAt = from + ms;
-    this.freezes.push({ from, to: this.#thawsAt });
-    const stopped = world.chance.pick(['monotonic', 'wall', 'none']);
-    if (stopped === 'monotonic') this.#monotonicLost += ms;
-    if (stopped === 'wall') this.#wallLost += ms;
-    world.note(this.name, `frozen for ${ms.toFixed(0)} ms, clock that stops: ${stopped}`);
+    const stopped = this.#drawStopped();
+    this.#freeze(ms, stopped);
+    this.run.world.note(this.name, `frozen for ${ms.toFixed(0)} ms, clock that stops: ${stopped}`);
+  }
+
+  /** Freezes, with its invocation's end forgotten, until one of these reminders is opened anew. */
+  freezeUntilOpened(ids: readonly string[]): void {
+    const { run } = this;
+    let opened = false;
+    run.onceOpened(ids, () => {
+      opened = true;
+    });
+    this.outlivesItsTime = true;
+    const stopped = this.#drawStopped();
+    run.world.note(this.name, `frozen until the next attempt, clock that stops: ${stopped}`);
+    const step = (run.weather.settings.leaseSeconds * 1000) / 60;
+    const more = (): void => {
+      if (opened || this.dead) return;
+      this.#freeze(step, stopped);
+      run.world.after(step, more);
+    };
+    more();
   }
 
   kill(why: string): void {
@@ -109,8 +125,9 @@ export class ExecutionEnvironment {
   /**
    * A call to the outside: the request takes its time, has its effect, and the answer comes back, or one of these does not.
    * `effect` runs at one instant of virtual time; what it throws is the answer.
+   * @param settles the reminders whose attempts it settles: it may be held back until one of them is sent again
    */
-  call<Answer>(options: CallOptions, effect: () => Promise<Answer>): Promise<Answer> {
+  call<Answer>(options: CallOptions, effect: () => Promise<Answer>, settles: readonly string[] = []): Promise<Answer> {
     const { run } = this;
     const { world } = run;
     const { chance } = world;
@@ -141,6 +158,12 @@ export class ExecutionEnvironment {
         const name = chance.pick(options.refusals);
         world.note(this.name, `${options.name} not run: ${name}`);
         return answer(() => reject(new TransportError(name)));
+      }
+      if (settles.length > 0 && run.troubled('heldBack')) {
+        world.note(this.name, `${options.name} under way until the next attempt`);
+        run.onceOpened(settles, carryOut(false));
+        run.during(options.timeoutMs, () => this.kill(`with ${options.name} under way`));
+        return;
       }
       if (run.troubled('late')) {
         const late = run.untilCalm(run.longWait());
@@ -190,11 +213,28 @@ export class ExecutionEnvironment {
         else this.dead = true;
       });
     });
-    if (!run.troubled('timeoutOff')) world.after(timeoutMs, () => (over ? undefined : this.kill('its time is up')));
+    if (!run.troubled('timeoutOff')) {
+      world.after(timeoutMs, () => (over || this.outlivesItsTime ? undefined : this.kill('its time is up')));
+    }
     inner({ signal: early.signal, remainingMs: () => deadline - clock.wall() }).then(
       (answer) => end({ answer }),
       (failed: unknown) => end({ failed }),
     );
+  }
+
+  /** As on Lambda one of the clocks stands still while nothing runs. */
+  #drawStopped(): 'monotonic' | 'wall' | 'none' {
+    return this.run.world.chance.pick(['monotonic', 'wall', 'none']);
+  }
+
+  #freeze(ms: number, stopped: 'monotonic' | 'wall' | 'none'): void {
+    const from = Math.max(this.run.world.at, this.#thawsAt);
+    this.#thawsAt = from + ms;
+    const last = this.freezes.at(-1);
+    if (last?.to === from) last.to = this.#thawsAt;
+    else this.freezes.push({ from, to: this.#thawsAt });
+    if (stopped === 'monotonic') this.#monotonicLost += ms;
+    if (stopped === 'wall') this.#wallLost += ms;
   }
 
   #resume(work: () => void): void {

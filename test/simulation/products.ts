@@ -28,6 +28,7 @@ export class Products {
       world.after(world.chance.between(0, weather.troubledMs / 3), () => this.#schedule(together));
     }
     run.onExecuted = (executed) => this.#provoke(executed);
+    this.#stage.receivers.onArrival = (deliveryId, afterMs) => this.#changeWhileSent(deliveryId, afterMs);
   }
 
   #schedule(keys: readonly string[]): void {
@@ -125,6 +126,16 @@ export class Products {
       { verb: 'get', name },
       { verb: 'schedule', reminder: this.#newReminder(key) },
     ]);
+  }
+
+  /** Called off, or asked to be moved, while its request is under way. */
+  #changeWhileSent(deliveryId: string, afterMs: number): void {
+    const { run } = this.#stage;
+    if (!run.troubled('changedWhileSent')) return;
+    const name = { deliveryId };
+    const cancel: ReminderCommand = { verb: 'cancel', name };
+    const commands = run.world.chance.happens(0.7) ? [cancel] : [this.#change(name)];
+    run.during(afterMs, () => this.#call('product', commands));
   }
 
   /** Right after a row was moved: what would hurt most is done to it, while the one who moved it is still busy. */

@@ -29,6 +29,8 @@ interface Reaction {
 
 export class Receivers {
   readonly sendings: Sending[] = [];
+  /** Called when a request has arrived, with how long its answer takes, milliseconds. */
+  onArrival: (deliveryId: string, afterMs: number) => void = () => undefined;
   readonly #run: Run;
 
   constructor(run: Run) {
@@ -98,6 +100,8 @@ export class Receivers {
         sending.arrival = { at: world.at, statementsBefore: run.executed.length, to: url, key, payload };
         sending.status = reaction.status;
         world.note('receiver', `${deliveryId} arrived, answers ${reaction.status ?? 'nothing'}`);
+        if (run.troubled('outlived')) environment.freezeUntilOpened([deliveryId]);
+        this.onArrival(deliveryId, reaction.afterMs);
         environment.after(reaction.afterMs, () => {
           if (reaction.status !== null) phase = 'headers';
           end(reaction.status, reaction.status === null ? 'ECONNRESET' : null);

@@ -1,5 +1,6 @@
 // Runs many seeds one after the other, and sums up what they showed and what they can exclude.
 import type { Broken } from './evidence.ts';
+import { addMet, type Met } from './met.ts';
 import type { Plant } from './run.ts';
 import { type Simulated, type SimulatedStage, simulate } from './simulate.ts';
 import { startVirtualDatabase } from './virtual-database.ts';
@@ -26,6 +27,8 @@ export interface SeedsReport {
   readonly sendsFrozenBetween: number;
   /** From the due time to the first 2xx, of delivered reminders, by stage. */
   readonly latenessSeconds: Readonly<Record<string, { p50: number; p99: number; max: number }>>;
+  /** How often each statement gave each answer, and each situation was met. */
+  readonly met: Met;
   readonly virtualHours: number;
   readonly seconds: number;
   readonly schedulesPerSecond: number;
@@ -48,6 +51,7 @@ export async function runSeeds(options: {
   const failed: FailedSeed[] = [];
   const ends: Record<string, number> = {};
   const lateness: Record<string, number[]> = {};
+  const met: Record<string, number> = {};
   const sums = { schedules: 0, statements: 0, requests: 0, sendsAfterDelivered: 0, sendsFrozenBetween: 0, virtual: 0 };
   try {
     for (let place = 0; place < options.schedules && !options.enough?.(failed); place += 1) {
@@ -57,6 +61,7 @@ export async function runSeeds(options: {
         if (broken.length > 0) failed.push({ seed, stage, broken });
         for (const [state, count] of Object.entries(simulated.ends)) ends[state] = (ends[state] ?? 0) + count;
         lateness[stage] = [...(lateness[stage] ?? []), ...simulated.lateness];
+        addMet(met, simulated.met);
         sums.schedules += 1;
         sums.statements += simulated.statements;
         sums.requests += sends.requests;
@@ -79,6 +84,7 @@ export async function runSeeds(options: {
     reminders: Object.values(ends).reduce((sum, count) => sum + count, 0),
     ends,
     latenessSeconds: Object.fromEntries(Object.entries(lateness).map(([stage, all]) => [stage, spread(all)])),
+    met,
     virtualHours: Math.round(virtual / 3600),
     seconds: Math.round(seconds),
     schedulesPerSecond: Math.round((10 * sums.schedules) / seconds) / 10,

@@ -21,6 +21,8 @@ export interface Executed {
 /** Changes a statement's text before it runs: how a test plants a defect. */
 export type Plant = (name: string, text: string) => string;
 
+type Work = () => void | Promise<void>;
+
 export class Run {
   readonly world: World;
   readonly weather: Weather;
@@ -33,6 +35,7 @@ export class Run {
   /** Hears of each statement that was run, right after it. */
   onExecuted: (executed: Executed) => void = () => undefined;
   readonly #plant: Plant;
+  readonly #awaited: { readonly ids: readonly string[]; readonly work: Work }[] = [];
 
   constructor(world: World, weather: Weather, database: VirtualDatabase, plant: Plant) {
     this.world = world;
@@ -77,8 +80,24 @@ export class Run {
   }
 
   /** Does `work` at some moment of the coming span. */
-  during(ms: number, work: () => void | Promise<void>): void {
+  during(ms: number, work: Work): void {
     this.world.after(this.world.chance.between(0, ms), work);
+  }
+
+  /**
+   * Does `work` soon after one of these reminders is opened anew, or at last when a long time has passed.
+   * Twice the longest pause between two attempts that do not fail, so that it mostly comes to that.
+   */
+  onceOpened(ids: readonly string[], work: Work): void {
+    let done = false;
+    const once = () => {
+      if (done) return;
+      done = true;
+      return work();
+    };
+    this.#awaited.push({ ids, work: once });
+    const { allowanceSeconds, retryCapSeconds } = this.weather.settings;
+    this.world.after(this.untilCalm(2 * (allowanceSeconds + retryCapSeconds) * 1000), once);
   }
 
   /** Runs SQL of the simulation's own, for an operator, at this moment. */
@@ -99,6 +118,7 @@ export class Run {
       const executed = { number, at, name, by, parameters, answers };
       this.executed.push(executed);
       this.world.note(by, `#${number} ${name} ${brief(parameters)} -> ${rows.map(([answer]) => answer).join(' ')}`);
+      this.#tellOpened(executed);
       this.onExecuted(executed);
       return rows;
     } catch (error) {
@@ -111,10 +131,26 @@ export class Run {
     }
   }
 
+  /** Whoever waits for a next attempt goes on while it is under way, or a little later. */
+  #tellOpened({ name, answers }: Executed): void {
+    if (name !== 'open') return;
+    const opened = (answers ?? []).flatMap(({ answer, delivery_id: id }) => (answer === 'opened' ? [String(id)] : []));
+    const isOpened = ({ ids }: { ids: readonly string[] }) => ids.some((id) => opened.includes(id));
+    for (const one of this.#awaited.filter(isOpened)) {
+      this.#awaited.splice(this.#awaited.indexOf(one), 1);
+      this.during(this.world.chance.pick([20, 200, 2000]), one.work);
+    }
+  }
+
   #moment() {
     const { world } = this;
     return { at: world.at, statement: this.executed.length + 1, chance: world.chance.between(-1, 1) };
   }
+}
+
+/** The reminders that a parameter names. */
+function idsIn(json: unknown): string[] {
+  return String(json).match(/(?<=delivery_id\W+)[0-9a-f-]{36}/g) ?? [];
 }
 
 /** The parameters that tell one run of a statement from another. */
@@ -147,6 +183,7 @@ export function runnerFor(environment: ExecutionEnvironment): StatementRunner {
               refusals: ['ServiceUnavailableError', 'ThrottlingException', 'StatementTimeoutException', 'ECONNRESET'],
             },
             () => run.execute(environment.name, name, text, parameters),
+            name === 'settle' ? idsIn(parameters.outcomes) : [],
           );
           return rows.map(([answer, payload]) => {
             const row = JSON.parse(answer ?? 'null');

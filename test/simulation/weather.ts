@@ -13,6 +13,8 @@ export const troubles = [
   'frozen',
   'zombie',
   'timeoutOff',
+  'outlived',
+  'heldBack',
   'skew',
   'tickLost',
   'tickTwice',
@@ -38,6 +40,7 @@ export const troubles = [
   'busRefuses',
   'productRepeats',
   'productChanges',
+  'changedWhileSent',
   'provoked',
 ] as const;
 export type Trouble = (typeof troubles)[number];
@@ -59,9 +62,13 @@ const strength: Partial<Record<Trouble, readonly [number, ...number[]]>> = {
   ...{ permanent: [0.01, 0.05], gone: [0.01, 0.05], purge: [0.02, 0.1] },
   ...{ gatePaused: [0.02, 0.06], destinationOff: [0.02, 0.06], pollerOff: [0.01, 0.04], throttled: [0.05, 0.2] },
   ...{ provoked: [0.05, 0.15, 0.3], keysMissing: [0.05, 0.2] },
+  ...{ changedWhileSent: [0.1, 0.3], outlived: [0.1, 0.3], heldBack: [0.1, 0.3] },
   ...{ retry: [0.3, 0.6, 0.9], noAnswer: [0.1, 0.3, 0.6], slowAnswer: [0.1, 0.3, 0.6] },
 };
-const often: readonly Trouble[] = ['frozen', 'killed', 'late', 'retry', 'noAnswer', 'slowAnswer', 'provoked'];
+const often: readonly Trouble[] = [
+  ...(['frozen', 'killed', 'late', 'retry', 'noAnswer', 'slowAnswer', 'provoked'] as const),
+  ...(['changedWhileSent', 'outlived', 'heldBack'] as const),
+];
 
 /** Draws the weather of a run. Batches and limits are small at times, so that few reminders reach them. */
 export function drawWeather(chance: Chance, stage: 'production' | 'rehearsal'): Weather {
