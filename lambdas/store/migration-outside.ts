@@ -34,10 +34,15 @@ export async function applyOutsideTransaction(work: SchemaWork, migration: Migra
     try {
       await found.call.ended;
     } catch (error) {
-      if (!(error instanceof LedgerError) || error.retry === 'never') throw error;
-      if (error.ran !== 'no') lost += 1;
-      if (lost > mostLost) throw error;
-      continue;
+      if (!(error instanceof LedgerError)) throw error;
+      // The call may fail though its index was built, even with an error that tells no SQLSTATE: the database knows.
+      const built = index && (await inTurn(work, name, (run) => isFinished(run, index)));
+      if (!built) {
+        if (error.retry === 'never') throw error;
+        if (error.ran !== 'no') lost += 1;
+        if (lost > mostLost) throw error;
+        continue;
+      }
     }
     const applied = await inTurn(work, name, async (run) => {
       if (await isApplied(run, migration)) return { byUs: false };
@@ -79,10 +84,14 @@ async function isRunning({ database }: SchemaWork, name: string): Promise<boolea
   return running.length > 0;
 }
 
-async function isUnfinished(run: Run, index: string): Promise<boolean> {
-  const unfinished = await run(
-    `SELECT '' FROM pg_index WHERE indexrelid = to_regclass(CAST(:index AS text)) AND NOT indisvalid`,
-    { index },
+const isFinished = (run: Run, index: string) => isThere(run, index, true);
+const isUnfinished = (run: Run, index: string) => isThere(run, index, false);
+
+async function isThere(run: Run, index: string, valid: boolean): Promise<boolean> {
+  const found = await run(
+    `SELECT '' FROM pg_index
+     WHERE indexrelid = to_regclass(CAST(:index AS text)) AND indisvalid = CAST(:valid AS boolean)`,
+    { index, valid: String(valid) },
   );
-  return unfinished.length > 0;
+  return found.length > 0;
 }

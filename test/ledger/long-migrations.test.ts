@@ -120,6 +120,19 @@ test('a build whose session is ended under it is begun again by the same run', a
   expect(await sql(valid)).toMatchObject([{ indisvalid: true }]);
 });
 
+test('an error of the call counts for nothing once the index holds, and for all while it does not', async () => {
+  const fault = { error: 'DatabaseErrorException', message: 'Database returned SQL Exception', naming: 'CONCURRENTLY' };
+  const refused = await schema('refused');
+  api.faults.next({ kind: 'error-before', ...fault });
+  await expect(migrateSchema(refused.database, files(), refused.settings)).rejects.toThrow('9001_index_user.sql');
+  expect(await refused.sql(recorded)).toEqual([]);
+  const built = await schema('built');
+  api.faults.next({ kind: 'error-after', ...fault });
+  expect(await migrateSchema(built.database, files(), built.settings)).toMatchObject({ applied: 1 });
+  expect(await built.sql(valid)).toMatchObject([{ indisvalid: true }]);
+  expect(await built.sql(recorded)).toHaveLength(1);
+});
+
 test('a run that has waited long enough says so; the next one finds the statement at work and waits for it', async () => {
   const { database, settings, sql } = await schema('late');
   const release = await holdTable('late');
