@@ -9,7 +9,11 @@ const { context } = JSON.parse(readFileSync(new URL('../cdk.json', import.meta.u
 const app = new App({ context, outdir: process.env.CDK_OUTDIR ?? 'cdk.out' });
 try {
   const stage = deploymentStageOf(String(app.node.tryGetContext('stage') ?? 'production'));
-  new ReminderLedgerStack(app, stage === 'production' ? 'ReminderLedger' : 'ReminderLedgerDev', { stage });
+  new ReminderLedgerStack(app, stage === 'production' ? 'ReminderLedger' : 'ReminderLedgerDev', {
+    stage,
+    // What it forgets is lost: a kept cluster cannot be taken back into a stack.
+    terminationProtection: stage === 'production',
+  });
   app.synth();
 } catch (error) {
   // A slip of whoever typed it: where in the code it was noticed is of no use.
