@@ -9,6 +9,8 @@ import {
   CompositeAlarm,
 } from 'aws-cdk-lib/aws-cloudwatch';
 import { SnsAction } from 'aws-cdk-lib/aws-cloudwatch-actions';
+import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
 import type { LedgerFunction } from './ledger-function.ts';
 import { flowWatches, observerSilent, stateWatches } from './observer-watches.ts';
@@ -22,7 +24,8 @@ export interface LedgerAlarmsProps extends WatchedServices, Pick<ReminderLedgerP
 }
 
 /**
- * Those for which silence is a fault exist only once the schedules run, so that a first deployment rings none. Their names
+ * Those for which silence is a fault exist only once the schedules run, and a first deployment may ring them
+ * until the first minutes are over. Their names
  * are the one kind of physical name in the stack: a person reads them in the night.
  */
 export class LedgerAlarms extends Construct {
@@ -32,6 +35,7 @@ export class LedgerAlarms extends Construct {
   constructor(scope: Construct, id: string, props: LedgerAlarmsProps) {
     super(scope, id);
     this.#props = props;
+    for (const topic of new Set(Object.values(props.alarmTopics ?? {}))) this.#letPublish(topic);
     // The functions' own wait for nothing: a gradual deployment makes an alias wait for them, and the schedule waits for it.
     for (const watch of props.functions.flatMap(functionWatches)) this.#tell(watch, this.#alarm(watch));
     const afterTicks = (watch: Watch, alarmId?: string) => {
@@ -88,6 +92,21 @@ export class LedgerAlarms extends Construct {
 
   #description({ says, duty, severity }: Watch): string {
     return `${says} Acts: ${this.#props.owners?.[duty] ?? `whoever may ${duty}`} (${severity}).`;
+  }
+
+  /**
+   * A policy of its own, such as the one that enforces TLS, takes the place of the one by which SNS lets the account's services
+   * publish. A topic that is imported keeps the policy that it has.
+   */
+  #letPublish(topic: ITopic): void {
+    topic.addToResourcePolicy(
+      new PolicyStatement({
+        actions: ['sns:Publish'],
+        principals: [new ServicePrincipal('cloudwatch.amazonaws.com')],
+        resources: [topic.topicArn],
+        conditions: { StringEquals: { 'aws:SourceAccount': Stack.of(this).account } },
+      }),
+    );
   }
 
   #tell({ severity }: Watch, alarm: AlarmBase): void {

@@ -60,6 +60,7 @@ export interface ReminderLedgerProps {
   readonly stage?: DeploymentStage;
   /**
    * The network that the database lies in. Nothing connects to it there: every function uses the Data API.
+   * Another network later is most likely another, empty cluster: see what `npx cdk diff` says of it first.
    * @default a network of its own, two isolated subnets without a way in or out
    */
   readonly vpc?: IVpc;
@@ -86,6 +87,8 @@ export interface ReminderLedgerProps {
   readonly tags?: Readonly<Record<string, string>>;
   /**
    * Where alarms of each severity are told. They exist without a topic too, and then tell nobody.
+   * A topic that is made in the app lets CloudWatch publish from then on; an imported one must allow it, and so must a key that
+   * encrypts a topic: `kms:Decrypt` and `kms:GenerateDataKey*` for `cloudwatch.amazonaws.com`.
    * @default none
    */
   readonly alarmTopics?: Readonly<Partial<Record<Severity, ITopic>>>;
@@ -105,7 +108,8 @@ export interface ReminderLedgerProps {
    */
   readonly capacity?: Capacity;
   /**
-   * A second instance in another availability zone, which takes over when the first is lost.
+   * A second instance in another availability zone, which takes over when the first is lost. Taken away later in
+   * production, it is kept outside the stack and goes on costing until it is deleted by hand.
    * @default true in production, false in dev
    */
   readonly reader?: boolean;

@@ -99,6 +99,22 @@ test('two ledgers with one id, at two places of a stack, have alarms of their ow
   expect(names).toContain('Shop West/Ledger tick-not-running');
 });
 
+test('CloudWatch may publish to a topic that has a policy of its own', () => {
+  const { Around } = Object.fromEntries(
+    (everything().node.root as App).node.children.map((stack) => [stack.node.id, stack as Stack]),
+  );
+  const [policy] = Object.values(synthesized(Around as Stack).template.findResources('AWS::SNS::TopicPolicy'));
+  expect(policy?.Properties.PolicyDocument.Statement).toEqual(
+    expect.arrayContaining([
+      expect.objectContaining({ Effect: 'Deny' }),
+      expect.objectContaining({
+        ...{ Effect: 'Allow', Action: 'sns:Publish', Principal: { Service: 'cloudwatch.amazonaws.com' } },
+        Condition: { StringEquals: { 'aws:SourceAccount': { Ref: 'AWS::AccountId' } } },
+      }),
+    ]),
+  );
+});
+
 test('nag finds nothing but what is acknowledged', () => {
   const app = everything().node.root as App;
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));

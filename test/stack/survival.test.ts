@@ -75,7 +75,7 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
     }
   });
 
-  test('a deployment makes each alarm that silence rings after the schedules, so that a first one rings none', () => {
+  test('a deployment makes each alarm that silence rings after the schedules', () => {
     const ringing = [...resources].flatMap(([path, { Type, Properties }]) =>
       Type === 'AWS::CloudWatch::Alarm' && Properties.TreatMissingData !== 'notBreaching' ? [path] : [],
     );
