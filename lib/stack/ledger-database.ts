@@ -51,8 +51,11 @@ export class LedgerDatabase extends Construct {
     const kept = removalPolicy === RemovalPolicy.RETAIN;
     this.#encryptionKey = encryptionKey;
     const { minimum, maximum } = capacity;
-    if (!(0 <= minimum && minimum < maximum && maximum <= 256)) {
-      throw new Error(`capacity: got minimum ${minimum} and maximum ${maximum}; use 0 <= minimum < maximum <= 256`);
+    const halves = [minimum, maximum].every((units) => Number.isInteger(2 * units));
+    if (!(halves && 0 <= minimum && minimum < maximum && 1 <= maximum && maximum <= 256)) {
+      throw new Error(
+        `capacity: got minimum ${minimum} and maximum ${maximum}; use halves, 0 <= minimum < maximum, 1 <= maximum <= 256`,
+      );
     }
     const vpc = props.vpc ?? this.#isolatedNetwork();
     const vpcSubnets = props.vpcSubnets ?? { subnetType: SubnetType.PRIVATE_ISOLATED };

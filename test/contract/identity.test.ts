@@ -71,6 +71,13 @@ const decisions: readonly (readonly [
   ['Rotate', 'may not', 'secretsmanager:PutSecretValue', 'OwnerSecret'],
   ['Rotate', 'may not', 'secretsmanager:GetSecretValue', 'SigningSecret'],
   ['Rotate', 'may not', 'rds-data:BeginTransaction', 'Database'],
+  ['Observe', 'may', 'rds-data:ExecuteStatement', 'Database'],
+  ['Observe', 'may not', 'secretsmanager:GetSecretValue', 'OwnerSecret'],
+  ['Observe', 'may not', 'secretsmanager:GetSecretValue', 'SigningSecret'],
+  ['Observe', 'may not', 'sqs:SendMessage', 'Invitations'],
+  ['Retain', 'may', 'rds-data:ExecuteStatement', 'Database'],
+  ['Retain', 'may not', 'secretsmanager:GetSecretValue', 'OwnerSecret'],
+  ['Retain', 'may not', 'sqs:SendMessage', 'Invitations'],
 ];
 
 /** The name of the webhook sender or another function that no output names, by the logical id of its construct. */

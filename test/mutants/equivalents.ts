@@ -19,8 +19,6 @@ export const equivalents: Readonly<Record<string, string>> = {
     'the CHECK waiting_row_wakes_to_expire: such a row wakes when it expires, which is judged before',
   'claim: batch where: EXISTS (SELECT FROM turn) → true':
     'the candidates take the turn already, and the token is unique',
-  'claim-by-id: candidate where: EXISTS (SELECT FROM turn) → true':
-    'the plain INSERT of the token makes a twin wait for its first run and fail with 23505',
   'claim-by-id: batch where: EXISTS (SELECT FROM turn) → true':
     'the candidates take the turn already, and the token is unique',
   'open: locked suspect: r.attempt_no > 0 → true':

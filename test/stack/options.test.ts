@@ -1,9 +1,10 @@
 // What each prop changes in the template.
-import { Duration, Stack } from 'aws-cdk-lib';
+import { type App, Duration, Stack } from 'aws-cdk-lib';
 import { LambdaDeploymentConfig } from 'aws-cdk-lib/aws-codedeploy';
 import { SubnetType, Vpc } from 'aws-cdk-lib/aws-ec2';
-import { AccountPrincipal, type ManagedPolicy } from 'aws-cdk-lib/aws-iam';
+import { AccountPrincipal, ArnPrincipal, type ManagedPolicy } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
+import { Code, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { RetentionDays } from 'aws-cdk-lib/aws-logs';
 import { AuroraPostgresEngineVersion } from 'aws-cdk-lib/aws-rds';
 import { Topic } from 'aws-cdk-lib/aws-sns';
@@ -203,7 +204,10 @@ test('gradualDeployment: shifts the claim’s and the sender’s alias, and back
     expect(group.AlarmConfiguration.Alarms.map(({ Name }) => found.text(Name)).toSorted()).toEqual(
       [`Ledger/Alarms/${name}-errors`, `Ledger/Alarms/${name}-throttles`, `Ledger/${shift}/Failed`].toSorted(),
     );
-    expect(group.AutoRollbackConfiguration).toMatchObject({ Enabled: true, Events: expect.any(Array) });
+    expect(group.AutoRollbackConfiguration).toMatchObject({
+      Enabled: true,
+      Events: ['DEPLOYMENT_FAILURE', 'DEPLOYMENT_STOP_ON_REQUEST', 'DEPLOYMENT_STOP_ON_ALARM'],
+    });
     const update = found.resources.get(alias) as unknown as { UpdatePolicy: { CodeDeployLambdaAliasUpdate: object } };
     expect(JSON.stringify(update.UpdatePolicy.CodeDeployLambdaAliasUpdate)).toContain(shift);
   }
@@ -212,6 +216,28 @@ test('gradualDeployment: shifts the claim’s and the sender’s alias, and back
 test('tracing: off when asked, and then nothing may be traced', () => {
   const { stack } = shop(() => ({ tracing: false }));
   expect(JSON.stringify(synthesized(stack).template.toJSON())).not.toMatch(/xray:|TracingConfig/);
+});
+
+test('grantSchedule: a function of another stack of the app gets permission and variable, the ledger’s stack first', () => {
+  const { stack, ledger } = shop(() => ({}));
+  const product = new Stack(stack.node.root as App, 'Product');
+  const code = Code.fromInline('exports.handler = async () => {}');
+  const fn = new LambdaFunction(product, 'Fn', { code, handler: 'index.handler', runtime: Runtime.NODEJS_24_X });
+  ledger.grantSchedule(fn, 'billing');
+  const found = synthesized(product);
+  const { Environment } = found.properties<{ Environment: { Variables: object } }>('Fn');
+  expect(Object.keys(Environment.Variables)).toEqual(['REMINDER_SCHEDULE_FUNCTION_BILLING']);
+  expect(JSON.stringify(found.properties('Fn/ServiceRole/DefaultPolicy'))).toContain('lambda:InvokeFunction');
+  expect(product.dependencies).toEqual([stack]);
+});
+
+test('grantSchedule: a role of another account gets the alias by its ARN', () => {
+  const { stack, ledger } = shop(() => ({}));
+  const role = 'arn:aws:iam::444455556666:role/billing';
+  ledger.grantSchedule(new ArnPrincipal(role), 'billing');
+  const found = synthesized(stack);
+  const permissions = ofType(found, 'AWS::Lambda::Permission').map(([, { Properties }]) => Properties.Principal);
+  expect(permissions).toContain(role);
 });
 
 test('grantSchedule: a product in another account gets its alias by principal', () => {

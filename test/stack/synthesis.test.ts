@@ -106,8 +106,15 @@ describe('synthesis fails', () => {
 
   test('for a capacity that Aurora does not have', () => {
     expect(() => new ReminderLedgerStack(newApp(), 'Odd', { capacity: { minimum: 4, maximum: 2 } })).toThrow(
-      'capacity: got minimum 4 and maximum 2; use 0 <= minimum < maximum <= 256',
+      'capacity: got minimum 4 and maximum 2; use halves, 0 <= minimum < maximum, 1 <= maximum <= 256',
     );
+  });
+
+  test.each([
+    [0.3, 2],
+    [0, 0.5],
+  ])('for a capacity of %d to %d, which Aurora would refuse only once the network is made', (minimum, maximum) => {
+    expect(() => new ReminderLedgerStack(newApp(), 'Odd', { capacity: { minimum, maximum } })).toThrow('use halves');
   });
 
   test('for a network with the database in one availability zone', () => {
