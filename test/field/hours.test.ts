@@ -101,6 +101,36 @@ test('a 10 minute backlog multiplies messages at most 2.5 times, and sends nothi
   expect(world.published() / ids.length).toBeLessThanOrEqual(2.5);
 });
 
+// frain-dev/convoy#1667: a retry stood in the list with a time that had passed, and nobody took it up again.
+test('SendMessage denied for 5 minutes with 600 due: each is released and re-driven, and goes out once', async () => {
+  const ids = await world.schedule('partner', evenly(600, 0, 60));
+  world.works.queue = false;
+  const ages: number[] = [];
+  let before = 0;
+  await world.pass(5, async () => {
+    // A tick stops at its first refusal: it takes one batch, and not all there are.
+    const released = world.counted('released') - before;
+    before += released;
+    expect(released).toBeLessThanOrEqual(world.settings.claimBatchSize);
+    ages.push((await world.look()).measured.overdue_age);
+  });
+  expect(world.published()).toBe(0);
+  expect(world.counted('claimed')).toBe(world.counted('released'));
+  expect(world.counted('released')).toBeGreaterThan(ids.length);
+  expect(ages.at(-1), `overdue ages ${ages.join(', ')} ms`).toBeGreaterThan(240_000);
+  const [told] = await world.sql(
+    `SELECT count(*)::integer AS count, max(attempt_no) AS attempts FROM reminder_delivery
+     WHERE state = 'scheduled' AND last_error LIKE 'queue_refused%' AND wake_at IS NOT NULL`,
+  );
+  expect(told).toEqual({ count: 600, attempts: 0 });
+  world.works.queue = true;
+  // The longest pause that five refusals in a row can have led to, and two ticks.
+  await world.pass(10);
+  expect(await world.states()).toEqual({ delivered: 600 });
+  expectSentOnce(ids);
+  expect(world.deadLetters).toEqual([]);
+});
+
 // graphile/worker#254, strelov1/freehire#2008: an outage of the store itself used up the attempts of jobs without fault.
 test('the database gone for 10 minutes with 500 in flight: nothing dead for that alone, all delivered after', async () => {
   const ids = await world.schedule('partner', evenly(500, 60, 110));

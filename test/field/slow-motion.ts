@@ -30,7 +30,6 @@ const second = 1000;
 const minute = 60 * second;
 const worker = { functionVersion: '1', requestId: 'request', logStream: 'stream' };
 const log = { info: () => undefined, warn: () => undefined, error: () => undefined };
-const meter = { count: () => undefined, milliseconds: () => undefined };
 const accepted: Omit<AttemptResult, never> = {
   ...{ outcome: 'delivered', phase: 'body', status: 200, errorClass: null, detail: null },
   ...{ latencyMs: 100, retryAfterSeconds: null },
@@ -43,13 +42,19 @@ export async function startSlowMotion() {
   const database = await startVirtualDatabase();
   const settings = settingsOf('production');
   /** What works at the moment. */
-  const works = { ticks: true, eventSource: true, database: true };
+  const works = { ticks: true, eventSource: true, database: true, queue: true };
   let at = Date.UTC(2030, 0, 1);
   let statements = 0;
   let messages: Message[] = [];
   const deadLetters: Message[] = [];
   let published = 0;
   const sent: Sent[] = [];
+  /** The sums of the counts that functions published. */
+  const counts = new Map<string, number>();
+  const meter = {
+    count: (name: string, value = 1) => void counts.set(name, (counts.get(name) ?? 0) + value),
+    milliseconds: () => undefined,
+  };
   /** Called as the receiver gets a request, before it answers. */
   let onRequest: () => void = () => undefined;
 
@@ -74,6 +79,7 @@ export async function startSlowMotion() {
   const ledger = new PostgresLedger(runner);
   const invitations: Invitations = {
     async publish(all) {
+      if (!works.queue) return { accepted: [], refused: all.map(({ deliveryId }) => deliveryId), batchRefused: true };
       published += all.length;
       const receipts = all.map(({ deliveryId, notBefore, delaySeconds }) => {
         const wait = Math.floor(Math.min(900, Math.max(0, delaySeconds)));
@@ -138,6 +144,7 @@ export async function startSlowMotion() {
     deadLetters: deadLetters as readonly Message[],
     now: () => at,
     published: () => published,
+    counted: (name: string) => counts.get(name) ?? 0,
     waiting: () => messages.length,
     purge: () => {
       messages = [];
@@ -209,9 +216,10 @@ export async function startSlowMotion() {
       messages = [];
       deadLetters.length = 0;
       sent.length = 0;
+      counts.clear();
       published = 0;
       onRequest = () => undefined;
-      Object.assign(works, { ticks: true, eventSource: true, database: true });
+      Object.assign(works, { ticks: true, eventSource: true, database: true, queue: true });
     },
 
     stop: () => database.stop(),
