@@ -6,6 +6,8 @@ import type { RetentionPolicy } from './retention-policy.ts';
 export interface ArchivedAs {
   readonly deliveryId: string;
   readonly version: number;
+  /** When it came to its state, to the microsecond: any move since changes it. */
+  readonly stateSince: string;
   /** How many outcomes were read with it. */
   readonly outcomes: number;
 }

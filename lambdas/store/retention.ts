@@ -41,7 +41,8 @@ function pageOf(producer: string, rows: readonly ArchivableRow[]): ArchivePage |
   for (const [{ answer: _, ...reminder }, ...evidence] of byReminder(rows)) {
     const attempts = evidence.filter((row) => row.answer === 'attempt');
     const outcomes = attempts.reduce((sum, attempt) => sum + (attempt.outcomes?.length ?? 0), 0);
-    reminders.push({ deliveryId: reminder.delivery_id, version: reminder.version, outcomes });
+    const { delivery_id: deliveryId, version, state_since: stateSince } = reminder;
+    reminders.push({ deliveryId, version, stateSince, outcomes });
     records.push({
       ...reminder,
       attempts: attempts.map(withoutAnswer),

@@ -3,6 +3,7 @@
 import type { OutcomeKind } from '../../lambdas/core/ports.ts';
 import { archive } from '../../lambdas/store/statements/archive.ts';
 import { readmit } from '../../lambdas/store/statements/readmit.ts';
+import { as, asRead } from '../ledger/long-finished.ts';
 import { worker } from '../ledger/test-ledger.ts';
 import { type Contender, claimToken, idOf, ids, inSeconds, names, openToken, producer, sent } from './contenders.ts';
 
@@ -54,8 +55,8 @@ export const plays: Readonly<Record<string, Play>> = {
   'settle retry': settle('retry'),
   'settle permanent': settle('permanent'),
   'settle unknown': settle('unknown'),
-  archive: ({ runner }) =>
-    runner.run(archive, { reminders: ids.map((deliveryId) => ({ deliveryId, version: 1, outcomes: 0 })) }),
+  archive: async ({ runner }) =>
+    runner.run(archive, { reminders: await asRead(runner, ...ids.map((deliveryId) => as({ deliveryId }))) }),
   exclude: ({ ledger }, token) =>
     ledger.exclude({ token, deliveryId: idOf('queued'), sqlState: '23514', reason: 'it fails' }),
   readmit: ({ runner }, token) =>

@@ -4,10 +4,12 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Statement } from '../../lambdas/store/statement.ts';
 import { announce } from '../../lambdas/store/statements/announce.ts';
+import { archive } from '../../lambdas/store/statements/archive.ts';
 import { cancel } from '../../lambdas/store/statements/cancel.ts';
 import { claim } from '../../lambdas/store/statements/claim.ts';
 import { claimById } from '../../lambdas/store/statements/claim-by-id.ts';
 import { enqueue } from '../../lambdas/store/statements/enqueue.ts';
+import { forget } from '../../lambdas/store/statements/forget.ts';
 import { open } from '../../lambdas/store/statements/open.ts';
 import { release } from '../../lambdas/store/statements/release.ts';
 import { reschedule } from '../../lambdas/store/statements/reschedule.ts';
@@ -23,6 +25,8 @@ const notHere = [
   'count-states',
   'list-destinations',
   'list-due',
+  'list-archivable',
+  'list-finished-producers',
   'list-exclusions',
   'observe-calendar',
   'observe-destinations',
@@ -176,6 +180,27 @@ describe('a sender', () => {
 
   losing(settle, 'records the success it had', async () => {
     await expectDeliveredOnce(await one(ok, 500));
+  });
+});
+
+describe('a run of retention', () => {
+  losing(archive, 'tells of what it took', async () => {
+    const delivered = await one(ok, 500);
+    await expectDeliveredOnce(delivered);
+    await ledger.tick();
+    const ofLongAgo = "next_attempt_at = now() - interval '91 days', state_since = now() - interval '91 days'";
+    await ledger.sql(`UPDATE reminder_delivery SET ${ofLongAgo} WHERE delivery_id = $1`, [delivered.deliveryId]);
+    expect(await ledger.aws.invoke('retain', {})).toMatchObject({ archived: 1, changed: 0, finished: true });
+    expect(await ledger.row(delivered.deliveryId)).toMatchObject({ state: 'delivered', payload: null });
+  });
+
+  losing(forget, 'leaves nothing that is as old', async () => {
+    await ledger.sql(
+      `INSERT INTO command_receipt (token, item, verb, answer, answered_at)
+       VALUES ('00000000-0001-7000-8000-000000000000', 0, 'cancel', '{}', now() - interval '91 days')`,
+    );
+    expect(await ledger.aws.invoke('retain', {})).toMatchObject({ finished: true });
+    expect(await ledger.sql("SELECT FROM command_receipt WHERE answered_at < now() - interval '90 days'")).toEqual([]);
   });
 });
 

@@ -1,12 +1,14 @@
 // What retention takes out of the database: evidence of what is archived, and receipts of commands long over; nothing else.
 import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { archive } from '../../lambdas/store/statements/archive.ts';
+import { cancel } from '../../lambdas/store/statements/cancel.ts';
 import { forget } from '../../lambdas/store/statements/forget.ts';
 import { settle } from '../../lambdas/store/statements/settle.ts';
 import { dump, empty, ledgerTables } from './ledger-rows.ts';
-import { allAnnounced, archived, as, day, ended, handedOver, happened, settled } from './long-finished.ts';
-import { rowOf } from './one-reminder.ts';
-import { type Arranged, arrange, inSeconds, insert, openToken } from './situations.ts';
+import { allAnnounced, archived, as, asRead, day, ended, handedOver, happened, settled } from './long-finished.ts';
+import { failure, rowOf } from './one-reminder.ts';
+import { type Arranged, arrange, inSeconds, insert, openToken, producer } from './situations.ts';
 import { outcome, startTestLedger, type TestLedger } from './test-ledger.ts';
 
 let ledger: TestLedger;
@@ -56,6 +58,25 @@ describe('archive', () => {
     expect(await dump(ledger, tables)).toEqual(rows);
   });
 
+  test('leaves what moved since it was read, also while the statement waited for it', async () => {
+    const reviewed = { columns: { reviewed_at: 'infinity' } };
+    const rows = [
+      await arrange(ledger, 'dead', ended(91, reviewed)),
+      await arrange(ledger, 'dead', ended(91, reviewed)),
+    ];
+    const reminders = await asRead(ledger.database, ...rows.map((row) => as(row)));
+    const cancelled = (row?: Arranged) => ({
+      ...{ token: uuid(), producer, reminders: [{ item: 0, name: { deliveryId: row?.deliveryId ?? '' } }] },
+    });
+    await ledger.database.run(cancel, cancelled(rows[0]));
+    await allAnnounced(ledger);
+    const answers = await ledger.behind(
+      (session) => session.run(cancel, cancelled(rows[1])),
+      () => ledger.database.run(archive, { reminders }),
+    );
+    expect(answers.map(({ answer }) => answer)).toEqual(['changed', 'changed']);
+  });
+
   test('leaves what the bus was not told of, and looks at no other reminder for that', async () => {
     const [untold, told] = [
       await arrange(ledger, 'delivered', ended(91)),
@@ -87,16 +108,24 @@ describe('archive', () => {
     expect((await rowOf(ledger, open.deliveryId)).archived_at).toBeNull();
   });
 
-  test('behind a late success fails, and loses nothing: the next run has what came', async () => {
+  test.each([
+    ['success finds the row moved', {}, ['changed'], 'delivered'],
+    [
+      'failure, which moves no row, fails by the evidence it would leave behind',
+      failure,
+      { sqlState: '23503' },
+      'expired',
+    ],
+  ])('behind a late %s, and loses nothing: the next run has what came', async (_, late, told, state) => {
     const row = await arrange(ledger, 'expired', ended(91, { attempts: 1 }));
     await settled(ledger, row, { outcome: 'unknown', status: null });
-    const late = { token: uuid(), outcomes: [{ ...outcome(row.deliveryId, openToken(1)), item: 0 }] };
+    const outcomes = [{ ...outcome(row.deliveryId, openToken(1), late), item: 0 }];
     const waiting = ledger.behind(
-      (session) => session.run(settle, late),
+      (session) => session.run(settle, { token: uuid(), outcomes }),
       () => archived(ledger, as(row, { outcomes: 1 })).catch((error: unknown) => error),
     );
-    expect(await waiting).toMatchObject({ name: 'LedgerError', sqlState: '23503' });
-    expect(await rowOf(ledger, row.deliveryId)).toMatchObject({ state: 'delivered', archived_at: null });
+    expect(await waiting).toMatchObject(told);
+    expect(await rowOf(ledger, row.deliveryId)).toMatchObject({ state, archived_at: null });
     await allAnnounced(ledger);
     expect(await archived(ledger, as(row, { outcomes: 1 }))).toEqual(['changed']);
     expect(await archived(ledger, as(row, { outcomes: 2 }))).toEqual(['archived']);

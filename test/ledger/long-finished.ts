@@ -1,6 +1,7 @@
 // Reminders that came to their end long ago, with the evidence of it, and how a test archives them.
 import { v7 as uuid } from 'uuid';
 import type { ArchivedAs } from '../../lambdas/core/archive-finished.ts';
+import type { Statement, StatementRunner } from '../../lambdas/store/statement.ts';
 import { archive } from '../../lambdas/store/statements/archive.ts';
 import { type Arranged, type Circumstances, inSeconds, insert } from './situations.ts';
 import type { TestLedger } from './test-ledger.ts';
@@ -14,14 +15,33 @@ export const ended = (days: number, more: Circumstances = {}): Circumstances => 
   columns: { state_since: inSeconds(-days * day), ...more.columns },
 });
 
+/** What a test tells of a reminder that it archives; when it came to its state is read. */
+export type Told = Omit<ArchivedAs, 'stateSince'>;
+
 /** As it was read, unless told otherwise: without outcomes. */
-export const as = ({ deliveryId }: Pick<Arranged, 'deliveryId'>, more: Partial<ArchivedAs> = {}): ArchivedAs => ({
+export const as = ({ deliveryId }: Pick<Arranged, 'deliveryId'>, more: Partial<Told> = {}): Told => ({
   ...{ deliveryId, version: 1, outcomes: 0 },
   ...more,
 });
 
-export const archived = async (ledger: TestLedger, ...reminders: ArchivedAs[]) =>
-  (await ledger.database.run(archive, { reminders })).map(({ answer }) => answer);
+const readStateSince: Statement<Record<string, never>, { delivery_id: string; state_since: string }> = {
+  name: 'read-state-since',
+  text: `SELECT CAST(json_build_object('delivery_id', r.delivery_id, 'state_since', r.state_since) AS text) AS answer
+    FROM reminder_delivery r`,
+  parameters: () => ({}),
+};
+
+/** Reads of each when it came to its state. */
+export async function asRead(database: StatementRunner, ...reminders: Told[]): Promise<ArchivedAs[]> {
+  const rows = await database.run(readStateSince, {});
+  const since = new Map(rows.map((row) => [row.delivery_id, row.state_since]));
+  return reminders.map((told) => ({ ...told, stateSince: since.get(told.deliveryId) ?? 'infinity' }));
+}
+
+export const archived = async (ledger: TestLedger, ...reminders: Told[]) =>
+  (await ledger.database.run(archive, { reminders: await asRead(ledger.database, ...reminders) })).map(
+    ({ answer }) => answer,
+  );
 
 /** Its one attempt ended. */
 export function settled(ledger: TestLedger, { deliveryId }: Arranged, more: object = {}): Promise<void> {

@@ -34,6 +34,8 @@ const otherStatements: Readonly<Record<string, { writes: boolean; why: string }>
   exclude: { writes: true, why: 'sets a row aside, and touches nothing of it' },
   readmit: { writes: true, why: 'ends an exclusion, and touches nothing of the row' },
   'list-archivable': { writes: false, why: 'reads what is past the retention policy' },
+  'list-finished-producers': { writes: false, why: 'reads whose finished reminders are not archived' },
+  forget: { writes: true, why: 'deletes claims and receipts long over, and touches no reminder' },
   'list-due': { writes: false, why: 'reads what a claim would look at' },
   'list-exclusions': { writes: false, why: 'reads what is set aside' },
   'list-destinations': { writes: false, why: 'reads the registry' },

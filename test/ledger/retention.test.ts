@@ -10,7 +10,7 @@ import {
 } from '../../lambdas/store/statements/list-archivable.ts';
 import { listFinishedProducers } from '../../lambdas/store/statements/list-finished-producers.ts';
 import { dump, empty, ledgerTables } from './ledger-rows.ts';
-import { allAnnounced, archived, as, day, ended, handedOver, happened, settled } from './long-finished.ts';
+import { allAnnounced, archived, as, asRead, day, ended, handedOver, happened, settled } from './long-finished.ts';
 import { openOne, rowOf } from './one-reminder.ts';
 import { type Arranged, arrange, inSeconds, producer } from './situations.ts';
 import { newReminder, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
@@ -176,8 +176,9 @@ describe('what comes late finds the tombstone', () => {
 
   test('so it is for one that waits behind a running archive', async () => {
     const { again, deliveryId } = await scheduledOnce();
+    const reminders = await asRead(ledger.database, as({ deliveryId }));
     const answer = await ledger.behind(
-      (session) => session.run(archive, { reminders: [{ deliveryId, version: 1, outcomes: 0 }] }),
+      (session) => session.run(archive, { reminders }),
       () => schedule(again),
     );
     expect(answer).toMatchObject([{ answer: 'duplicate', deliveryId, state: 'cancelled' }]);

@@ -28,6 +28,7 @@ import {
   type Fork,
   failed,
 } from './failure-forks.ts';
+import { as, asRead } from './long-finished.ts';
 import { type Arranged, claimToken, inSeconds, openToken, producer } from './situations.ts';
 import { outcome, worker } from './test-ledger.ts';
 
@@ -334,8 +335,7 @@ export const drives: Readonly<Record<DrivenVerb, Drive>> = {
     ],
     marks: Object.fromEntries(terminalStates.map((state) => [state, ['payload', 'last_error', 'archived_at']])),
     async run({ database, row }) {
-      const { deliveryId } = row;
-      const rows = await database.run(archive, { reminders: [{ deliveryId, version: 1, outcomes: 0 }] });
+      const rows = await database.run(archive, { reminders: await asRead(database, as(row)) });
       return { answer: answerFor(rows, row), rows };
     },
   },

@@ -17,10 +17,11 @@ export const archive: Statement<{ reminders: readonly ArchivedAs[] }, ArchiveRow
   name: 'archive',
   text: `
 WITH item AS MATERIALIZED (
-  SELECT x.delivery_id, x.version, x.outcomes
-  FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x (delivery_id uuid, version integer, outcomes integer)
+  SELECT x.delivery_id, x.version, x.state_since, x.outcomes
+  FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x (
+    delivery_id uuid, version integer, state_since timestamptz, outcomes integer)
 ), locked AS MATERIALIZED (
-  SELECT r.delivery_id, r.version, r.state, r.unreviewed_since, r.archived_at
+  SELECT r.delivery_id, r.version, r.state, r.state_since, r.unreviewed_since, r.archived_at
   FROM reminder_delivery r
   WHERE r.delivery_id = ANY (ARRAY(SELECT delivery_id FROM item))
   ORDER BY r.delivery_id
@@ -30,7 +31,7 @@ WITH item AS MATERIALIZED (
     WHEN l.archived_at IS NOT NULL THEN 'archived'
     WHEN l.state NOT IN ('delivered', 'dead', 'expired', 'cancelled') THEN 'not_finished'
     WHEN l.unreviewed_since IS NOT NULL THEN 'unreviewed'
-    WHEN l.version <> i.version
+    WHEN l.version <> i.version OR l.state_since <> i.state_since
       OR i.outcomes <> (SELECT count(*) FROM attempt_outcome o WHERE o.delivery_id = l.delivery_id)
       OR EXISTS (
         SELECT FROM delivery_attempt a
@@ -62,7 +63,9 @@ FROM judged j
 ORDER BY j.delivery_id`,
   parameters: ({ reminders }) => ({
     items: JSON.stringify(
-      reminders.map(({ deliveryId, version, outcomes }) => ({ delivery_id: deliveryId, version, outcomes })),
+      reminders.map(({ deliveryId, version, stateSince, outcomes }) => ({
+        ...{ delivery_id: deliveryId, version, state_since: stateSince, outcomes },
+      })),
     ),
   }),
 };

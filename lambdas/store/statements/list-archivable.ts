@@ -15,6 +15,7 @@ export type ArchivableRow = { readonly delivery_id: string } & (
   | {
       readonly answer: 'reminder';
       readonly version: number;
+      readonly state_since: string;
       readonly next_attempt_at: string;
       readonly payload: string;
     }
