@@ -132,6 +132,12 @@ function checkAnswer(evidence: Evidence, asked: Asked, id: string): void {
       .movesOf(id)
       .flatMap(({ by, after }) => (by.number > statementsBefore && by.number <= statementsAfter ? [after] : [])),
   ];
+  const tellOfLaterAttempt = () => {
+    const later = evidence
+      .inserted('delivery_attempt')
+      .find(({ row, statement }) => row.delivery_id === id && statement > statementsAfter);
+    if (later !== undefined) tell('P10', `attempt ${later.row.attempt_no} was opened after it`);
+  };
   if (evidence.last(id) === null) {
     tell('P1', 'there is no such reminder');
     return;
@@ -140,15 +146,13 @@ function checkAnswer(evidence: Evidence, asked: Asked, id: string): void {
     case 'cancelled': {
       const end = String(evidence.last(id)?.state);
       if (!['cancelled', 'delivered'].includes(end)) tell('commands', `it is ${end}`);
-      const later = evidence
-        .inserted('delivery_attempt')
-        .find(({ row, statement }) => row.delivery_id === id && statement > statementsAfter);
-      if (later !== undefined) tell('P10', `attempt ${later.row.attempt_no} was opened after it`);
+      tellOfLaterAttempt();
       break;
     }
     case 'too_late':
-      if (command.verb === 'cancel' && !seen.some((row) => row?.state === 'delivering'))
-        tell('commands', 'it was not being sent');
+      if (command.verb !== 'cancel') break;
+      if (!seen.some((row) => row?.state === 'delivering')) tell('commands', 'it was not being sent');
+      tellOfLaterAttempt();
       break;
     case 'rescheduled': {
       const made = evidence.movesOf(id).find(({ after }) => after.version === answer.version);

@@ -48,6 +48,14 @@ export function checkMoves(evidence: Evidence): void {
     }
   }
   for (const move of evidence.moves) checkMove(evidence, move);
+  for (const { row, statement } of evidence.inserted('attempt_outcome')) {
+    const id = String(row.delivery_id);
+    const after = evidence.rowAfter(id, statement);
+    const isSuccess = Number(row.status) >= 200 && Number(row.status) < 300;
+    if (isSuccess && after?.state !== 'delivered') {
+      evidence.report('P8', `#${statement} recorded a success that did not win at once`, [id], row, after);
+    }
+  }
 }
 
 function checkMove(evidence: Evidence, move: Move): void {

@@ -44,4 +44,68 @@ export const plantedDefects: readonly PlantedDefect[] = [
     breaks: 'P10',
     plant: change('open', "WHEN l.next_attempt_at > now() THEN 'not_due'", ''),
   },
+  {
+    name: 'a refused hand-off wakes in a month',
+    breaks: 'P1',
+    plant: change('release', 'wake_at = now() +', "wake_at = now() + interval '30 days' +"),
+  },
+  {
+    name: 'a failure that may be tried again counts as delivered',
+    breaks: 'P4',
+    plant: change(
+      'settle',
+      "WHEN t.outcome = 'delivered' THEN CASE",
+      "WHEN t.outcome IN ('delivered', 'retry') THEN CASE",
+    ),
+  },
+  {
+    name: 'a repeat carries other bytes',
+    breaks: 'P7',
+    plant: change(
+      'open',
+      "convert_to(j.payload, 'UTF8')",
+      "convert_to(j.payload || CASE WHEN j.attempt_no > 0 THEN ' ' ELSE '' END, 'UTF8')",
+    ),
+  },
+  {
+    name: 'settle has no fence: a stale failure moves what another attempt has',
+    breaks: 'P8',
+    plant: change(
+      'settle',
+      "t.state = 'delivering' AND t.lease_owner = t.open_token AND t.present_attempt = t.attempt_no",
+      "t.state = 'delivering'",
+    ),
+  },
+  {
+    name: 'a late success does not win',
+    breaks: 'P8',
+    plant: change(
+      'settle',
+      "t.state NOT IN ('shadow', 'delivered') THEN 'delivered' END",
+      "t.state = 'delivering' AND t.lease_owner = t.open_token THEN 'delivered' END",
+    ),
+  },
+  {
+    name: 'the hard cap of attempts is five higher',
+    breaks: 'P9',
+    plant: both(
+      ...['claim', 'settle'].map((statement) =>
+        change(statement, 'CAST(:attempt_hard_cap AS integer)', 'CAST(:attempt_hard_cap AS integer) + 5'),
+      ),
+    ),
+  },
+  {
+    name: 'the wish to cancel is forgotten while it is being sent',
+    breaks: 'P10',
+    plant: change(
+      'cancel',
+      'SET cancel_requested_at = COALESCE(r.cancel_requested_at, now())',
+      'SET cancel_requested_at = r.cancel_requested_at',
+    ),
+  },
+  {
+    name: 'open looks at no pause',
+    breaks: 'P10',
+    plant: change('open', "WHEN NOT l.dispatch_on THEN 'paused'", "WHEN false THEN 'paused'"),
+  },
 ];
