@@ -37,6 +37,8 @@ export interface LocalAwsOptions {
   readonly fresh: boolean;
   /** What `npm run build` made. @default dist/functions of this checkout */
   readonly functionsDirectory?: string;
+  /** Whose logins `migrate` makes: another release may know fewer. @default those of every role */
+  readonly loginRoles?: readonly DatabaseRole[];
   /** The scheduler's ticks: the same seed, the same instants. @default 1 */
   readonly schedulerSeed?: number;
   /** One tick in so many is lost. @default 0, none */
@@ -88,6 +90,8 @@ const ownerSecretArn = arn('secretsmanager', 'secret:database-owner');
 export const loginSecretArn = (role: DatabaseRole): string =>
   arn('secretsmanager', `secret:${role.replaceAll('_', '-')}`);
 const roles = Object.keys(databaseRoles) as DatabaseRole[];
+/** As `LOGIN_SECRET_ARNS` has them. @param some @default all */
+export const loginSecretArns = (some: readonly DatabaseRole[] = roles): string => some.map(loginSecretArn).join(',');
 const signingSecretArn = arn('secretsmanager', 'secret:signing');
 
 /** How many environments of a function may run at once. A claim never overlaps itself by much: a tick ends within its period. */
@@ -153,7 +157,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       STAGE: options.stage,
       DATABASE_ARN: dataApi.resourceArn,
       DATABASE_NAME: databaseName,
-      LOGIN_SECRET_ARNS: roles.map(loginSecretArn).join(','),
+      LOGIN_SECRET_ARNS: loginSecretArns(options.loginRoles),
       INVITATION_QUEUE_URL: queue.url,
       EVENT_BUS_NAME: bus.name,
       SIGNING_SECRET_ARN: signingSecretArn,

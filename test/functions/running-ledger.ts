@@ -12,7 +12,7 @@ import { v7 as uuid } from 'uuid';
 import { expect } from 'vitest';
 import type { CommandAnswer, ScheduleCommand } from '../../lambdas/schedule/contract.ts';
 import { FaultPlans } from '../../lib/local/fault-plans.ts';
-import { startLocalAws } from '../../lib/local/local-aws.ts';
+import { type LocalAwsOptions, startLocalAws } from '../../lib/local/local-aws.ts';
 import { type ReceivedRequest, startReceiver } from '../../lib/local/receiver.ts';
 import { testAuthority } from '../../lib/local/test-authority.ts';
 
@@ -64,10 +64,12 @@ export const sha256 = (text: string): string => createHash('sha256').update(text
 /**
  * Starts everything in a directory of its own, at stage `rehearsal`. The ticks fall at the same instants in each run.
  * @param more `faults`: whether the functions look for fault plans; each passage then costs them a look at a folder.
- * `functionsDirectory`: bundles other than those of this checkout
+ * `functionsDirectory`, `loginRoles`: bundles other than those of this checkout, and what they know
  */
-export async function startRunningLedger(more: { faults?: boolean; functionsDirectory?: string } = {}) {
-  const { faults = false, functionsDirectory } = more;
+export async function startRunningLedger(
+  more: { faults?: boolean } & Pick<LocalAwsOptions, 'functionsDirectory' | 'loginRoles'> = {},
+) {
+  const { faults = false, ...others } = more;
   const directory = mkdtempSync(join(tmpdir(), 'reminder-ledger-running-'));
   const faultDirectory = join(directory, 'faults');
   const authority = await testAuthority({ directory: join(directory, 'test-authority') });
@@ -80,7 +82,7 @@ export async function startRunningLedger(more: { faults?: boolean; functionsDire
   const aws = await startLocalAws({
     ...{ stage: 'rehearsal', directory, fresh: true, schedulerSeed: 7, caFile },
     ...(faults ? { rehearsal: { faultDirectory } } : {}),
-    ...(functionsDirectory === undefined ? {} : { functionsDirectory }),
+    ...others,
   });
   const pool = new pg.Pool({ connectionString: aws.databaseUrl, max: 4 });
   pool.on('error', () => undefined);

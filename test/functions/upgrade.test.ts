@@ -8,6 +8,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import type { CommandAnswer } from '../../lambdas/schedule/contract.ts';
 import { startEventSourceMapping } from '../../lib/local/event-source-mapping.ts';
 import { type LambdaHost, startLambdaHost } from '../../lib/local/lambda-host.ts';
+import { loginSecretArns } from '../../lib/local/local-aws.ts';
 import { buildPreviousRelease } from './previous-release.ts';
 import {
   type Asked,
@@ -22,6 +23,14 @@ import {
 const present = fileURLToPath(new URL('../../dist/functions', import.meta.url));
 const releases = ['former', 'present'] as const;
 type Release = (typeof releases)[number];
+/** Each template names the logins of its own release. */
+const rolesOfFormer = [
+  'ledger_schedule',
+  'ledger_claim',
+  'ledger_webhook_sender',
+  'ledger_operator',
+  'ledger_observer',
+] as const;
 
 let folder: string;
 let ledger: RunningLedger;
@@ -39,11 +48,18 @@ beforeAll(async () => {
     const from = existsSync(join(former, name)) ? former : present;
     cpSync(join(from, name), join(functionsDirectory, name), { recursive: true });
   }
-  ledger = await startRunningLedger({ functionsDirectory });
+  ledger = await startRunningLedger({ functionsDirectory, loginRoles: rolesOfFormer });
   // Which release claims and which one sends, the tests decide.
   ledger.aws.scheduler.pause();
   await ledger.aws.eventSource.pause();
-  const presentFunctions = ledger.aws.functions.map((fn) => ({ ...fn, folder: join(present, fn.name) }));
+  const presentFunctions = ledger.aws.functions.map((fn) => ({
+    ...fn,
+    folder: join(present, fn.name),
+    environment: {
+      ...fn.environment,
+      ...('LOGIN_SECRET_ARNS' in fn.environment ? { LOGIN_SECRET_ARNS: loginSecretArns() } : {}),
+    },
+  }));
   hosts = { former: ledger.aws.host, present: await startLambdaHost(presentFunctions, join(folder, 'logs')) };
   ok = await ledger.destination('/ok');
   inFlight = await putInFlight();
