@@ -31,6 +31,7 @@ const commands = {
     const command = { token: uuid(), worker, limit: 10, lowWater: null };
     await arrangeRows({});
     return {
+      token: command.token,
       first: (session: Session) => session.run(claim, command),
       send: async () => idsOf(await ledger.ledger.claim(command)),
     };
@@ -39,6 +40,7 @@ const commands = {
     const deliveryIds = await arrangeRows({});
     const command = { token: uuid(), worker, deliveryIds };
     return {
+      token: command.token,
       first: (session: Session) => session.run(claimById, command),
       send: async () => idsOf(await ledger.ledger.claimById(command)),
     };
@@ -47,6 +49,7 @@ const commands = {
     const command = { token: uuid(), limit: 10 };
     await arrangeRows({ columns: { parked: true, wake_at: 'infinity' } });
     return {
+      token: command.token,
       first: (session: Session) => session.run(unpark, command),
       send: async () => `${await ledger.ledger.unpark(command)} rows`,
     };
@@ -65,6 +68,8 @@ const idsOf = (answer: ClaimAnswer) =>
     .sort()
     .join();
 const rows = () => dump(ledger, tables);
+const changedSince = (before: Awaited<ReturnType<typeof rows>>, after: typeof before) =>
+  after.reminder_delivery?.filter((row, place) => row.wake_at !== before.reminder_delivery?.[place]?.wake_at).length;
 
 test.each(skipping)('%s, the first run ended and not committed: the twin answers as the first', async (_, prepare) => {
   const { first, send } = await prepare();
@@ -86,11 +91,34 @@ test.each(skipping)('%s, the first run amid its work: the twin does not overtake
     2,
   );
   expect(one).toBe(other);
-  const changed = (await rows()).reminder_delivery?.filter(
-    (row, place) => row.wake_at !== before.reminder_delivery?.[place]?.wake_at,
-  );
-  expect(changed?.length).toBe(2);
+  expect(changedSince(before, await rows())).toBe(2);
 });
+
+test.each(skipping)(
+  '%s, begun while its rows are held elsewhere, and again: one of the two takes them',
+  async (_, prepare) => {
+    const { token, send } = await prepare();
+    const before = await rows();
+    const holder = await ledger.session();
+    await holder.sql('BEGIN');
+    await holder.sql('SELECT FROM reminder_delivery FOR UPDATE');
+    // Each waits for its turn under their token, and must not have looked at any row before it comes.
+    const [one, other] = await ledger.behind(
+      (session) => session.sql('SELECT pg_advisory_xact_lock(hashtextextended($1, 0))', [token]),
+      async () => {
+        const first = send();
+        await ledger.waitFor(1);
+        await holder.sql('COMMIT');
+        return Promise.all([first, send()]);
+      },
+      'COMMIT',
+      2,
+    );
+    await holder.close();
+    expect(one).toBe(other);
+    expect(changedSince(before, await rows())).toBe(2);
+  },
+);
 
 test.each(skipping)('%s, the first run killed: the rows are there for the twin or the next', async (_, prepare) => {
   const { first, send } = await prepare();

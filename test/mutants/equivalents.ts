@@ -10,7 +10,7 @@ export const equivalents: Readonly<Record<string, string>> = {
     "a twin that shares the token has recorded all of the command's items or none: it holds all their rows; what it called off is cancelled, and stays so",
   'cancel: flagged on: c.item = j.item → true': 'the wish that a twin left is kept by COALESCE',
   'claim: candidate where: EXISTS (SELECT FROM turn) → true':
-    'the plain INSERT of the token makes a twin wait for its first run and fail with 23505',
+    'the batch is asked for first, and takes the turn before any candidate is looked at',
   "claim: judged verb when: c.state IN ('held', 'shadow') → false":
     'the CHECK waiting_row_wakes_to_expire: such a row wakes when it expires, which is judged before',
   "claim: judged verb in: 'held' → 'shadow'":
