@@ -25,6 +25,11 @@ const cases: readonly [question: string, file: string, title: string][] = [
     'SendMessage denied for five ticks: re-driven, the error in ledger and metric, and a repeat told of the live row',
   ],
   [
+    'SendMessage is denied for five minutes of production, with 600 reminders due.',
+    'field/hours',
+    'SendMessage denied for 5 minutes with 600 due: each is released and re-driven, and goes out once',
+  ],
+  [
     'Three of ten entries are refused, and an answer omits one.',
     'field/queue',
     '3 of 10 entries refused, and an answer that omits one: only those are released',
