@@ -17,7 +17,7 @@ export interface BucketArchiveOptions {
 }
 
 /**
- * The archive on Amazon S3: `reminders/producer=<producer>/<first due>-<digest>.jsonl.gz`, one reminder a line, and beside
+ * The archive on Amazon S3: `reminders/producer=<producer>/<last due>-<digest>.jsonl.gz`, one reminder a line, and beside
  * it `….manifest.json` with its size, its digest and what it holds. The digest is that of the lines, so a page
  * written twice is one object. S3 checks a SHA-256 of each object before it keeps it, and answers when it is durable.
  */

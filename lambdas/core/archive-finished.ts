@@ -1,6 +1,12 @@
 // Retention: writes what is finished and past its policy to the archive, then takes payload and evidence out of the database.
 import type { Log, Meter } from './ports.ts';
-import type { RetentionPolicy } from './retention-policy.ts';
+
+/** How long what is finished stays as it was, in days from the later of a reminder's last due time and its end. */
+export interface RetentionPolicy {
+  readonly finishedDays: number;
+  /** Instead of it, by producer. */
+  readonly byProducer: Readonly<Record<string, number>>;
+}
 
 /** A reminder as it was when it was read for the archive. */
 export interface ArchivedAs {
@@ -78,7 +84,7 @@ export class RetentionError extends Error {
 /** What is left of an invocation's time when no page is begun any more: the slowest takes less. */
 const reserveMs = 30_000;
 
-/** So many pages in a row fail for one reason, which more of them would only repeat. */
+/** So many pages, read or written, fail in a row for one reason, which more of them would only repeat. */
 const failuresInARow = 3;
 
 /**
@@ -95,6 +101,11 @@ export async function archiveFinished(
   let inARow = 0;
   const timeIsUp = () => signal.aborted || remainingMs() < reserveMs;
   const goesOn = () => !timeIsUp() && inARow < failuresInARow;
+  const failed = (producer: string, error: unknown) => {
+    inARow += 1;
+    failures.push(error);
+    log.warn('archive_failed', { producer, error });
+  };
 
   async function take(page: ArchivePage): Promise<void> {
     const { producer, reminders } = page;
@@ -115,18 +126,13 @@ export async function archiveFinished(
         await take(page);
         inARow = 0;
       } catch (error) {
-        inARow += 1;
-        failures.push(error);
-        log.warn('archive_failed', { producer, error });
+        failed(producer, error);
       }
     }
   }
 
   for (const producer of await ledger.finishedProducers()) {
-    await takeAll(producer).catch((error: unknown) => {
-      failures.push(error);
-      log.warn('archive_failed', { producer, error });
-    });
+    await takeAll(producer).catch((error: unknown) => failed(producer, error));
   }
   for (let rows = 1; rows > 0 && !timeIsUp(); done.forgotten += rows) rows = await ledger.forget(policy.finishedDays);
 

@@ -1,10 +1,14 @@
 // The retain function: what starts it, what it answers, what it needs from its environment.
+import * as z from 'zod';
 import type { Retained } from '../core/archive-finished.ts';
 import type { FunctionContract } from '../core/function-contract.ts';
 
-export { archivePrefix } from '../core/archive-finished.ts';
-export type { RetentionPolicy } from '../core/retention-policy.ts';
-export { readRetentionPolicy, writeRetentionPolicy } from '../core/retention-policy.ts';
+export { archivePrefix, type RetentionPolicy } from '../core/archive-finished.ts';
+
+const days = z.int().min(1);
+
+/** What `RETENTION_POLICY` holds, as JSON. */
+export const retentionPolicy = z.strictObject({ finishedDays: days, byProducer: z.record(z.string(), days) });
 
 /** The function as deployed. */
 export const retainFunction: FunctionContract = {

@@ -1,5 +1,4 @@
 // S3 on this machine: one bucket of fauxqs, kept in memory.
-import { once } from 'node:events';
 import type { AddressInfo } from 'node:net';
 import { buildApp } from 'fauxqs';
 
@@ -22,11 +21,9 @@ export async function startBucket(port = 0): Promise<Bucket> {
     endpoint,
     name,
     async stop() {
-      const closed = once(fauxqs.server, 'close');
-      fauxqs.server.close();
+      const closed = fauxqs.close();
       fauxqs.server.closeAllConnections();
       await closed;
-      await fauxqs.close();
     },
   };
 }

@@ -11,7 +11,6 @@ import type { EnvironmentName, FunctionContract } from '../../lambdas/core/funct
 import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
 import { functions as contracts } from '../../lambdas/functions.ts';
 import { observeFunction } from '../../lambdas/observe/contract.ts';
-import { writeRetentionPolicy } from '../../lambdas/retain/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
@@ -162,7 +161,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       EVENT_BUS_NAME: bus.name,
       SIGNING_SECRET_ARN: signingSecretArn,
       ARCHIVE_BUCKET: archive.name,
-      RETENTION_POLICY: writeRetentionPolicy({ finishedDays: 90, byProducer: {} }),
+      RETENTION_POLICY: JSON.stringify({ finishedDays: 90, byProducer: {} }),
       WEBHOOK_TRUSTED_CIDRS: trustedCidrs,
     };
     const hosted = contracts.map(

@@ -24,9 +24,8 @@ export interface LedgerAlarmsProps extends WatchedServices, Pick<ReminderLedgerP
 }
 
 /**
- * Those for which silence is a fault exist only once the schedules run, and a first deployment may ring them
- * until the first minutes are over. Their names
- * are the one kind of physical name in the stack: a person reads them in the night.
+ * Those for which silence is a fault exist only once the schedules run; a first deployment may ring them until its first
+ * minutes are over. Their names are the one kind of physical name in the stack: a person reads them in the night.
  */
 export class LedgerAlarms extends Construct {
   readonly #alarms = new Map<string, Alarm>();

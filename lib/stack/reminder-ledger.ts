@@ -9,7 +9,7 @@ import type { FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { brokenInequalities, type Settings, settingsOf } from '../../lambdas/core/settings.ts';
 import { migrateFunction } from '../../lambdas/migrate/contract.ts';
 import { observeFunction } from '../../lambdas/observe/contract.ts';
-import { type RetentionPolicy, retainFunction, writeRetentionPolicy } from '../../lambdas/retain/contract.ts';
+import { type RetentionPolicy, retainFunction } from '../../lambdas/retain/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
@@ -111,9 +111,10 @@ export class ReminderLedger extends Construct {
     this.bus.grantAnnounce(this.claim);
     this.signingSecret.grantSign(this.webhookSender);
     this.archive.grantWrite(this.retain);
-    this.retain.addVariables({ RETENTION_POLICY: writeRetentionPolicy(daysOf(retention)) });
+    this.retain.addVariables({ RETENTION_POLICY: JSON.stringify(daysOf(retention)) });
 
     this.queue.deliverTo(this.webhookSender, migration);
+    // Its id is part of the logical id of a queue that holds messages.
     const schedules = new LedgerSchedules(this, 'Minute', { settings });
     schedules.run(this.claim, 'Tick', migration);
     schedules.run(this.observe, 'Observation', migration);
@@ -168,6 +169,7 @@ const defaultRetention: Required<Retention> = {
   exports: Duration.days(30),
 };
 
+/** As the function `retain` reads it. */
 function daysOf({ finished, byProducer }: Required<Retention>): RetentionPolicy {
   const days = Object.entries(byProducer).map(([producer, duration]) => [producer, duration.toDays()]);
   return { finishedDays: finished.toDays(), byProducer: Object.fromEntries(days) };

@@ -5,8 +5,12 @@ import { GetObjectCommand, ListObjectsV2Command, S3Client } from '@aws-sdk/clien
 import { v7 as uuid } from 'uuid';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import { bucketArchive } from '../../lambdas/archive/archive-bucket.ts';
-import { type Archive, archiveFinished, type RetentionLedger } from '../../lambdas/core/archive-finished.ts';
-import type { RetentionPolicy } from '../../lambdas/core/retention-policy.ts';
+import {
+  type Archive,
+  archiveFinished,
+  type RetentionLedger,
+  type RetentionPolicy,
+} from '../../lambdas/core/archive-finished.ts';
 import { postgresRetention } from '../../lambdas/store/retention.ts';
 import { type Bucket, startBucket } from '../../lib/local/bucket.ts';
 import { recordedLog } from '../adapters/recorded-log.ts';
@@ -161,6 +165,20 @@ describe('what fails', () => {
     for (let producer = 1; producer <= 5; producer += 1) await ended(91, `p${producer}`);
     const { run } = retain({ archive: bucketArchive({ bucket: 'no-such-bucket' }) });
     await expect(run).rejects.toThrow(/^3 pages/);
+  });
+
+  test('the reading of pages: the others go, and no more than three in a row are tried', async () => {
+    const rows = [];
+    for (let producer = 1; producer <= 5; producer += 1) rows.push(await ended(91, `p${producer}`));
+    const own = postgresRetention(ledger.database);
+    const asked: string[] = [];
+    const listArchivable: RetentionLedger['listArchivable'] = (query) => {
+      asked.push(query.producer);
+      return query.producer === 'p1' ? own.listArchivable(query) : Promise.reject(new Error('it is too large'));
+    };
+    await expect(retain({ change: { listArchivable } }).run).rejects.toThrow(/^3 pages .*it is too large/);
+    expect(asked).toEqual(['p1', 'p1', 'p2', 'p3', 'p4']);
+    expect(await Promise.all(rows.map(isArchived))).toEqual([true, false, false, false, false]);
   });
 
   test('one page: the others go', async () => {

@@ -24,7 +24,7 @@ const budgets: Readonly<Record<string, Budget>> = {
   'webhook-sender': { kilobytes: 1195, loading: 2.5 },
   rotate: { kilobytes: 505, loading: 1.8 },
   observe: { kilobytes: 400, loading: 1.5 },
-  retain: { kilobytes: 556, loading: 2.1 },
+  retain: { kilobytes: 640, loading: 2.1 },
 };
 
 let folder: string;

@@ -10,6 +10,7 @@ import { AuroraPostgresEngineVersion } from 'aws-cdk-lib/aws-rds';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { describe, expect, test } from 'vitest';
 import { functions } from '../../lambdas/functions.ts';
+import { retentionPolicy } from '../../lambdas/retain/contract.ts';
 import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
 import type { ReminderLedgerProps } from '../../lib/stack/reminder-ledger-props.ts';
 import { flagSets, newApp, type Synthesized, synthesized } from './synthesized.ts';
@@ -122,13 +123,18 @@ describe('retention', () => {
   });
 
   test.each([
-    [{ finished: Duration.days(82) }, {}, 'finished 82 d'],
-    [{ byProducer: { billing: Duration.days(82) } }, {}, 'billing 82 d'],
-  ])('%j is shorter than a copy may take to return, and fails synthesis with the sum', (retention, more, told) => {
-    const { stack } = shop(() => ({ retention, ...more }));
+    [{ finished: Duration.days(82) }, 'finished 82 d'],
+    [{ byProducer: { billing: Duration.days(82) } }, 'billing 82 d'],
+  ])('%j is shorter than a copy may take to return, and fails synthesis with the sum', (retention, told) => {
+    const { stack } = shop(() => ({ retention }));
     expect(() => synthesized(stack)).toThrow(
       `must hold: retention: ${told} >= backup 35 d + queue 4 d + dead letters 14 d + exports 30 d = 83 d`,
     );
+  });
+
+  test('is whole days, as the function reads it', () => {
+    expect(() => shop(() => ({ retention: { finished: Duration.days(90.5) } }))).toThrow('whole number of days');
+    expect(retentionPolicy.safeParse(policyOf({})).success).toBe(true);
   });
 
   test('counts the backups and queues that the ledger has', () => {
