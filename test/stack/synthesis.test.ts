@@ -1,6 +1,6 @@
 // The stack synthesizes, alone and in another app, and refuses with a sentence what must not be deployed.
 import { spawnSync } from 'node:child_process';
-import { readdirSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -57,16 +57,18 @@ describe('the app', () => {
     return { outdir, ...spawnSync(process.execPath, ['bin/app.ts'], { cwd: repository, encoding: 'utf8', env }) };
   };
 
-  test('deploys production unless told otherwise, each stage as a stack of its own, within 30 s', () => {
-    for (const [context, stack] of [
-      [{}, 'ReminderLedger'],
-      [{ stage: 'dev' }, 'ReminderLedgerDev'],
+  test('deploys production unless told otherwise, each stage as a stack of its own, production protected, within 30 s', () => {
+    for (const [context, stack, isProtected] of [
+      [{}, 'ReminderLedger', true],
+      [{ stage: 'dev' }, 'ReminderLedgerDev', false],
     ] as const) {
       const begun = performance.now();
       const { outdir, status, stderr } = run(context);
       expect(status, stderr).toBe(0);
       expect(readdirSync(outdir)).toContain(`${stack}.template.json`);
       expect(performance.now() - begun).toBeLessThan(30_000);
+      const { artifacts } = JSON.parse(readFileSync(join(outdir, 'manifest.json'), 'utf8'));
+      expect(artifacts[stack].properties.terminationProtection ?? false).toBe(isProtected);
     }
   });
 
