@@ -1,11 +1,10 @@
 // The ledger as a stack of its own, with the outputs that the command line reads.
-import { CfnOutput, type CfnResource, Stack, type StackProps } from 'aws-cdk-lib';
-import { Policy, PolicyStatement, Role } from 'aws-cdk-lib/aws-iam';
-import { LogGroup } from 'aws-cdk-lib/aws-logs';
+import { CfnOutput, Stack, type StackProps } from 'aws-cdk-lib';
 import type { Construct } from 'constructs';
 import { defaultsOf } from './deployment-stages.ts';
 import { ReminderLedger } from './reminder-ledger.ts';
 import type { ReminderLedgerProps } from './reminder-ledger-props.ts';
+import { emptyingProvider, keepLog, tag, triggerProvider } from './resource-providers.ts';
 
 /** The props of a stack and of its ledger; what both have a name for is the ledger's. */
 export interface ReminderLedgerStackProps
@@ -22,11 +21,7 @@ export class ReminderLedgerStack extends Stack {
     super(scope, id, { description: 'Reminder Ledger: recoverable user reminders, a verdict for each', ...ofStack });
     const ledger = new ReminderLedger(this, 'Ledger', props);
     this.ledger = ledger;
-    const trigger = 'AWSCDK.TriggerCustomResourceProviderCustomResourceProvider';
-    this.#keepLog('TriggerLog', trigger, ledger.node.findChild('Migration'), props);
-    const emptying = ledger.archive.bucket.node.tryFindChild('AutoDeleteObjectsCustomResource');
-    if (emptying)
-      this.#keepLog('EmptyingLog', 'Custom::S3AutoDeleteObjectsCustomResourceProvider', emptying as Construct, props);
+    this.#keepLogsOfProviders(props);
 
     const outputs: Record<string, [value: string, description: string]> = {
       ScheduleFunctionName: [ledger.schedule.lambda.functionName, 'Takes the commands of products, by an alias each'],
@@ -49,26 +44,13 @@ export class ReminderLedgerStack extends Stack {
       new CfnOutput(this, name, { value, description });
   }
 
-  /**
-   * CDK's own functions would make log groups of their own, which never expire and outlive the stack. Each gets one of the
-   * stack's, and may make no other.
-   * @param id of the log group
-   * @param provider CDK's construct, with the function in it
-   * @param used what needs the function, also when the stack is deleted
-   */
-  #keepLog(id: string, provider: string, used: Construct, { stage = 'production', logRetention }: ReminderLedgerProps) {
-    const { node } = this.node.findChild(provider);
-    const role = node.findChild('Role') as CfnResource;
-    const handler = node.findChild('Handler') as CfnResource;
-    const { removalPolicy, ...defaults } = defaultsOf(stage);
-    const log = new LogGroup(this, id, { retention: logRetention ?? defaults.logRetention, removalPolicy });
-    handler.addPropertyOverride('LoggingConfig', { LogFormat: 'JSON', LogGroup: log.logGroupName });
-    role.addPropertyDeletionOverride('ManagedPolicyArns');
-    const actions = ['logs:CreateLogStream', 'logs:PutLogEvents'];
-    const write = new PolicyStatement({ actions, resources: [log.logGroupArn] });
-    const policy = new Policy(this, `${id}Policy`, { statements: [write] });
-    policy.attachToRole(Role.fromRoleName(this, `${id.replace(/Log$/, '')}Role`, role.ref));
-    // Or the first run would have nowhere to write to, and the last one on deletion neither.
-    used.node.addDependency(policy, log);
+  #keepLogsOfProviders({ stage = 'production', logRetention, tags = {} }: ReminderLedgerProps) {
+    const { removalPolicy, logRetention: retention } = defaultsOf(stage);
+    const log = { retention: logRetention ?? retention, removalPolicy };
+    const { archive, node } = this.ledger;
+    const groups = [keepLog(this, 'TriggerLog', triggerProvider, node.findChild('Migration'), log)];
+    const emptying = archive.bucket.node.tryFindChild('AutoDeleteObjectsCustomResource');
+    if (emptying) groups.push(keepLog(this, 'EmptyingLog', emptyingProvider, emptying, log));
+    tag(groups, tags);
   }
 }

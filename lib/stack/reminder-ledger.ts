@@ -1,7 +1,7 @@
 // The whole ledger as one construct, for an app of one's own: wires the parts together and defines nothing itself.
 import { fileURLToPath } from 'node:url';
-import { Duration, Stack, Tags } from 'aws-cdk-lib';
-import { type Grant, type IGrantable, type IManagedPolicy, PermissionsBoundary } from 'aws-cdk-lib/aws-iam';
+import { Duration } from 'aws-cdk-lib';
+import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import { Construct } from 'constructs';
 import { claimFunction } from '../../lambdas/claim/contract.ts';
@@ -24,6 +24,7 @@ import { LedgerFunction } from './ledger-function.ts';
 import { LedgerSchedules } from './ledger-schedules.ts';
 import { LifecycleBus } from './lifecycle-bus.ts';
 import type { ReminderLedgerProps, Retention } from './reminder-ledger-props.ts';
+import { bound, providersOf, tag } from './resource-providers.ts';
 import { SchemaMigration } from './schema-migration.ts';
 import { SigningSecret } from './signing-secret.ts';
 
@@ -137,8 +138,9 @@ export class ReminderLedger extends Construct {
         new GradualDeployment(this, shiftId, { of: fn, alias, config, alarms: this.alarms.of(fn) });
       }
     }
-    for (const [key, value] of Object.entries(props.tags ?? {})) Tags.of(this).add(key, value);
-    if (props.permissionsBoundary) bound(this, props.permissionsBoundary);
+    const all = [this, ...providersOf(this)];
+    tag(all, props.tags ?? {});
+    if (props.permissionsBoundary) bound(all, props.permissionsBoundary);
   }
 
   /**
@@ -202,12 +204,4 @@ function brokenRules(
   return [...brokenInequalities(settings), ...rules.flatMap(([holds, sentence]) => (holds ? [] : [sentence]))].map(
     (rule) => `must hold: ${rule}`,
   );
-}
-
-/** Every role of the ledger, and of the helper functions that CDK keeps one of in a stack. */
-function bound(ledger: Construct, boundary: IManagedPolicy): void {
-  const ofCdk = Stack.of(ledger).node.children.filter(({ node }) =>
-    /^(LogRetention|AWSCDK\.Trigger|Custom::S3AutoDeleteObjects)/.test(node.id),
-  );
-  for (const scope of [ledger, ...ofCdk]) PermissionsBoundary.of(scope).apply(boundary);
 }

@@ -13,6 +13,7 @@ import { functions } from '../../lambdas/functions.ts';
 import { retentionPolicy } from '../../lambdas/retain/contract.ts';
 import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
 import type { ReminderLedgerProps } from '../../lib/stack/reminder-ledger-props.ts';
+import { ReminderLedgerStack } from '../../lib/stack/reminder-ledger-stack.ts';
 import { flagSets, newApp, type Synthesized, synthesized } from './synthesized.ts';
 
 /** A ledger in a stack of another app, with props that may need that stack. */
@@ -78,13 +79,26 @@ test('permissionsBoundary: bounds every role in the stack, CDK’s own too', () 
 
 const boundary = { managedPolicyArn: 'arn:aws:iam::111122223333:policy/boundary' } as ManagedPolicy;
 
-test('tags: stand on everything that can be tagged', () => {
-  const found = synthesized(shop(() => ({ tags: { 'cost-center': '4711' } })).stack);
-  for (const path of [...functionPaths, 'Ledger/Database/Cluster', 'Ledger/Queue/Invitations', 'Ledger/Logins/Claim']) {
-    expect(found.properties(path)).toMatchObject({
-      Tags: expect.arrayContaining([{ Key: 'cost-center', Value: '4711' }]),
+/** What CloudFormation gives no `Tags`: parts of other resources, and what CDK's own functions make. */
+const withoutTags =
+  /^Custom::|Policy$|::(SubnetRouteTableAssociation|Alias|EventInvokeConfig|Permission|Version|Schedule|RotationSchedule)$/;
+
+describe.each(['production', 'dev'] as const)('tags, in stage %s', (stage) => {
+  const tags = { 'cost-center': '4711', owner: 'platform' };
+  test.each([
+    ['construct', () => shop(() => ({ tags, stage })).stack],
+    ['stack', () => new ReminderLedgerStack(newApp(), 'Own', { tags, stage })],
+  ])('of the %s stand on everything that takes them, CDK’s own functions too', (_what, stackOf) => {
+    const { resources } = synthesized(stackOf());
+    const lacking = [...resources].filter(([, { Type, Properties }]) => {
+      const found = (Properties?.Tags ?? []) as { Key: string; Value: string }[];
+      return !(
+        withoutTags.test(Type) ||
+        Object.entries(tags).every(([key, value]) => found.some(({ Key, Value }) => Key === key && Value === value))
+      );
     });
-  }
+    expect(lacking.map(([path]) => path)).toEqual([]);
+  });
 });
 
 test('alarmTopics, owners: an alarm is told where its severity goes, and names who acts', () => {

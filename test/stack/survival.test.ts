@@ -10,40 +10,96 @@ const stages = {
 
 type Policies = Resource & { readonly DeletionPolicy?: string; readonly UpdateReplacePolicy?: string };
 
-const logs = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe', 'Retain'].map(
-  (name) => `Ledger/${name}/Log`,
-);
-const logins = ['Schedule', 'Claim', 'WebhookSender', 'Operator', 'Observer', 'Retain'].map(
-  (name) => `Ledger/Logins/${name}`,
-);
+/** What of each kind is lost when the resource is, or what others have attached to it. */
+const stateful = [
+  ...['EC2::RouteTable', 'EC2::SecurityGroup', 'EC2::Subnet', 'EC2::SubnetRouteTableAssociation', 'EC2::VPC'],
+  ...['Events::EventBus', 'Logs::LogGroup', 'S3::Bucket', 'SecretsManager::Secret', 'SQS::Queue'],
+  ...['RDS::DBCluster', 'RDS::DBClusterParameterGroup', 'RDS::DBInstance', 'RDS::DBSubnetGroup'],
+].map((type) => `AWS::${type}`);
+
+/** What a deployment can make anew at any time, with nothing lost. */
+const stateless = [
+  ...['AWS::CloudWatch::Alarm', 'AWS::CloudWatch::CompositeAlarm', 'AWS::IAM::Policy', 'AWS::IAM::Role'],
+  ...['AWS::Lambda::Alias', 'AWS::Lambda::EventInvokeConfig', 'AWS::Lambda::EventSourceMapping'],
+  ...['AWS::Lambda::Function', 'AWS::Lambda::Permission', 'AWS::Lambda::Version', 'AWS::S3::BucketPolicy'],
+  ...['AWS::SQS::QueuePolicy', 'AWS::Scheduler::Schedule', 'AWS::Scheduler::ScheduleGroup'],
+  ...[
+    'AWS::SecretsManager::RotationSchedule',
+    'Custom::LogRetention',
+    'Custom::S3AutoDeleteObjects',
+    'Custom::Trigger',
+  ],
+];
+
+/** For each stateful resource what becomes of it in production; dev deletes them all. */
+const inProduction: Readonly<Record<string, 'Retain' | 'Delete'>> = {
+  'Ledger/Archive/Bucket': 'Retain',
+  'Ledger/Database/Cluster': 'Retain',
+  'Ledger/Database/Cluster/Reader': 'Retain',
+  'Ledger/Database/Cluster/Writer': 'Retain',
+  // A kept cluster keeps all that it stands on, which could not be deleted under it.
+  'Ledger/Database/Cluster/SecurityGroup': 'Retain',
+  'Ledger/Database/Cluster/Subnets': 'Retain',
+  'Ledger/Database/Network': 'Retain',
+  'Ledger/Database/Network/databaseSubnet1/RouteTable': 'Retain',
+  'Ledger/Database/Network/databaseSubnet1/RouteTableAssociation': 'Retain',
+  'Ledger/Database/Network/databaseSubnet1/Subnet': 'Retain',
+  'Ledger/Database/Network/databaseSubnet2/RouteTable': 'Retain',
+  'Ledger/Database/Network/databaseSubnet2/RouteTableAssociation': 'Retain',
+  'Ledger/Database/Network/databaseSubnet2/Subnet': 'Retain',
+  'Ledger/Database/Parameters': 'Retain',
+  'Ledger/Queue/DeadLetters': 'Retain',
+  'Ledger/Signing/Secret': 'Retain',
+  ...retained('Ledger/Claim/Log', 'Ledger/Migrate/Log', 'Ledger/Observe/Log', 'Ledger/Retain/Log', 'Ledger/Rotate/Log'),
+  ...retained('Ledger/Schedule/Log', 'Ledger/WebhookSender/Log', 'TriggerLog'),
+  // The ledger holds what is in it: the next claim invites anew.
+  'Ledger/Queue/Invitations': 'Delete',
+  'Ledger/Minute/LostTicks': 'Delete',
+  // An end that nobody was told is announced anew, on the next bus.
+  'Ledger/Lifecycle/Bus': 'Delete',
+  // The next deployment makes logins of its own.
+  ...deleted('Ledger/Logins/Claim', 'Ledger/Logins/Observer', 'Ledger/Logins/Operator', 'Ledger/Logins/Retain'),
+  ...deleted('Ledger/Logins/Schedule', 'Ledger/Logins/WebhookSender'),
+};
+
+function retained(...paths: string[]): Record<string, 'Retain'> {
+  return Object.fromEntries(paths.map((path) => [path, 'Retain']));
+}
+
+function deleted(...paths: string[]): Record<string, 'Delete'> {
+  return Object.fromEntries(paths.map((path) => [path, 'Delete']));
+}
 
 describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
   const { resources, template, properties } = stages[stage];
-  const policies = (path: string) => {
-    const { DeletionPolicy, UpdateReplacePolicy } = resources.get(path) as Policies;
-    return [DeletionPolicy, UpdateReplacePolicy];
-  };
 
-  test.each([
-    ['Ledger/Database/Cluster', 'Retain', 'Delete'],
-    ['Ledger/Signing/Secret', 'Retain', 'Delete'],
-    ['Ledger/Queue/DeadLetters', 'Retain', 'Delete'],
-    ['Ledger/Archive/Bucket', 'Retain', 'Delete'],
-    ['TriggerLog', 'Retain', 'Delete'],
-    ...logs.map((path): [string, string, string] => [path, 'Retain', 'Delete']),
-    // Made anew by the next deployment.
-    ...logins.map((path): [string, string, string] => [path, 'Delete', 'Delete']),
-    ['Ledger/Queue/Invitations', 'Delete', 'Delete'],
-    ['Ledger/Minute/LostTicks', 'Delete', 'Delete'],
-  ])('%s: production %s, dev %s', (path, production, dev) => {
-    const expected = stage === 'production' ? production : dev;
-    expect(policies(path)).toEqual([expected, expected]);
+  test('of every kind of resource it is said whether it holds state', () => {
+    const known = [...stateful, ...stateless];
+    expect([...resources.values()].map(({ Type }) => Type).filter((type) => !known.includes(type))).toEqual([]);
   });
 
-  test('nothing is given a physical name, but alarms and what the CDK names', () => {
+  test('what becomes of each that holds state, when the stack is deleted and when it is replaced', () => {
+    const found = [...resources].flatMap(([path, resource]) => {
+      const { Type, DeletionPolicy = 'Delete', UpdateReplacePolicy = 'Delete' } = resource as Policies;
+      return stateful.includes(Type) ? [[path, { DeletionPolicy, UpdateReplacePolicy }] as const] : [];
+    });
+    const all =
+      stage === 'production' ? inProduction : { ...deleted(...Object.keys(inProduction)), EmptyingLog: 'Delete' };
+    const expected = Object.entries(all)
+      .filter(([path]) => stage === 'production' || path !== 'Ledger/Database/Cluster/Reader')
+      .map(([path, policy]) => [path, { DeletionPolicy: policy, UpdateReplacePolicy: policy }] as const);
+    expect(Object.fromEntries(found)).toEqual(Object.fromEntries(expected));
+  });
+
+  test('nothing is given a physical name, of text or of parts, but alarms and what the CDK names', () => {
+    // The name of another resource is a reference to it; what is put together is a name that somebody thought of.
+    const refers = (value: unknown) => {
+      const [[intrinsic, operand] = ['', '']] = Object.entries(value ?? {});
+      return intrinsic === 'Fn::GetAtt' || (intrinsic === 'Ref' && !String(operand).startsWith('AWS::'));
+    };
     const named = [...resources].flatMap(([path, { Type, Properties = {} }]) =>
       Object.keys(Properties)
-        .filter((key) => /^(\w*Name|\w*Identifier)$/.test(key) && typeof Properties[key] === 'string')
+        .filter((key) => /^(\w*Name|\w*Identifier)$/.test(key) && !refers(Properties[key]))
         // A name inside the stack, or one of something that AWS or PostgreSQL has.
         .filter((key) => !['DatabaseName', 'PolicyName', 'MasterUsername', 'MetricName'].includes(key))
         .map((key) => `${Type} ${path.replace(/^Ledger\/Alarms\/.*/, 'Ledger/Alarms/*')} ${key}`),
@@ -56,10 +112,16 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
       'AWS::Lambda::Alias Ledger/Observe/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/Retain/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/WebhookSender/Function/Aliasinvitations Name',
+      // Its function, by the alias.
+      'AWS::Lambda::EventSourceMapping Ledger/Queue/Source FunctionName',
       'AWS::Scheduler::Schedule Ledger/Minute/Observation GroupName',
       'AWS::Scheduler::Schedule Ledger/Minute/Retention GroupName',
       'AWS::Scheduler::Schedule Ledger/Minute/Tick GroupName',
       'AWS::Scheduler::ScheduleGroup Ledger/Minute/Group Name',
+      // RDS names the log of a cluster.
+      ...(stage === 'production'
+        ? ['Custom::LogRetention Ledger/Database/Cluster/LogRetentionpostgresql LogGroupName']
+        : []),
     ]);
   });
 
@@ -98,16 +160,6 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
   });
 });
 
-test('a kept cluster keeps all that it stands on, which could not be deleted under it', () => {
-  const { resources } = stages.production;
-  const kept = { DeletionPolicy: 'Retain', UpdateReplacePolicy: 'Retain' };
-  const network = [...resources].filter(([path]) => /^Ledger\/Database\/(?!.*LogRetention)/.test(path));
-  expect(network.map(([, { Type }]) => Type)).toEqual(
-    expect.arrayContaining(['AWS::EC2::VPC', 'AWS::EC2::Subnet', 'AWS::EC2::SecurityGroup', 'AWS::RDS::DBSubnetGroup']),
-  );
-  for (const [path] of network) expect(resources.get(path), path).toMatchObject(kept);
-});
-
 test('a deleted dev stack leaves nothing', () => {
   const { resources } = stages.dev;
   for (const [path, resource] of resources) {
@@ -136,22 +188,25 @@ test('production keeps a reader in another zone, its log, and 35 days; nothing u
 
 test('the logical ids of what holds state never change: another id is another, empty resource', () => {
   const { template } = stages.production;
-  const stateful = [
-    'RDS::DBCluster',
-    'RDS::DBInstance',
-    'SecretsManager::Secret',
-    'SQS::Queue',
-    'Logs::LogGroup',
-    'S3::Bucket',
-  ];
-  const ids = stateful.flatMap((type) => Object.keys(template.findResources(`AWS::${type}`)));
+  const ids = stateful.flatMap((type) => Object.keys(template.findResources(type)));
   expect(ids.toSorted()).toMatchInlineSnapshot(`
     [
       "LedgerArchiveBucketA7B9F3E4",
       "LedgerClaimLogFA4A7A03",
       "LedgerDatabaseClusterE16917D9",
       "LedgerDatabaseClusterReader0E93555E",
+      "LedgerDatabaseClusterSecurityGroup700744FD",
+      "LedgerDatabaseClusterSubnets81DC42A8",
       "LedgerDatabaseClusterWriter29C9A41D",
+      "LedgerDatabaseNetworkB741A52E",
+      "LedgerDatabaseNetworkdatabaseSubnet1RouteTableAssociationAA68B357",
+      "LedgerDatabaseNetworkdatabaseSubnet1RouteTableF364CA08",
+      "LedgerDatabaseNetworkdatabaseSubnet1SubnetBFAAACD1",
+      "LedgerDatabaseNetworkdatabaseSubnet2RouteTable08C18D9A",
+      "LedgerDatabaseNetworkdatabaseSubnet2RouteTableAssociation97A8398A",
+      "LedgerDatabaseNetworkdatabaseSubnet2Subnet37D8ACF9",
+      "LedgerDatabaseParameters893CF429",
+      "LedgerLifecycleBus64E981E2",
       "LedgerLoginsClaim5F62E626",
       "LedgerLoginsObserverE9C03999",
       "LedgerLoginsOperator81AD5A6F",
