@@ -27,7 +27,7 @@ export function tag(constructs: readonly IConstruct[], tags: Readonly<Record<str
     for (const { Key, Value } of list) Tags.of(construct).add(Key, Value);
     for (const resource of construct.node.findAll()) {
       // CDK writes these without a class of their own, so that it does not know that they take tags.
-      const plain = CfnResource.isCfnResource(resource) && !TagManager.isTaggable(resource);
+      const plain = list.length > 0 && CfnResource.isCfnResource(resource) && !TagManager.isTaggable(resource);
       if (plain && ['AWS::IAM::Role', 'AWS::Lambda::Function'].includes(resource.cfnResourceType)) {
         resource.addPropertyOverride('Tags', list);
       }

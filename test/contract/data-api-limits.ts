@@ -151,4 +151,27 @@ export const limitCases: readonly ContractCase[] = [
         expect(message).toMatch(/Transaction .* is not found/);
       }),
   },
+  {
+    id: 'data-api/index-concurrently',
+    fact: 'CREATE and DROP INDEX CONCURRENTLY run in a call without a transaction; if the call ends in an error, the index is there and valid all the same.',
+    reliedOnBy: 'lambdas/store/migration-outside.ts',
+    source:
+      'PostgreSQL, "CREATE INDEX"; psd401/aistudio#565 reports an error without a SQLSTATE for an index that was built',
+    async check({ database }) {
+      const login = 'owner';
+      const table = `contract_${crypto.randomUUID().replaceAll('-', '')}`;
+      const index = `${table}_index`;
+      await database.execute(`CREATE TABLE ${table} (n int)`, { login });
+      try {
+        const concurrently = (sql: string) => database.execute(sql, { login, continueAfterTimeout: true });
+        await concurrently(`CREATE INDEX CONCURRENTLY IF NOT EXISTS ${index} ON ${table} (n)`).catch(() => undefined);
+        const valid = () => database.row(`SELECT indisvalid FROM pg_index WHERE indexrelid = to_regclass('${index}')`);
+        await expect.poll(valid, { timeout: 30_000 }).toEqual([{ booleanValue: true }]);
+        await concurrently(`DROP INDEX CONCURRENTLY IF EXISTS ${index}`);
+        expect(await valid()).toEqual([]);
+      } finally {
+        await database.execute(`DROP TABLE ${table}`, { login });
+      }
+    },
+  },
 ];
