@@ -13,7 +13,7 @@ import { Construct } from 'constructs';
 import { describe, expect, test } from 'vitest';
 import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
 import { ReminderLedgerStack } from '../../lib/stack/reminder-ledger-stack.ts';
-import { flagSets, newApp, synthesized } from './synthesized.ts';
+import { flagSets, namedBy, newApp, synthesized } from './synthesized.ts';
 
 function everything(flags?: Record<string, unknown>): ReminderLedgerStack {
   const app = newApp(flags);
@@ -36,18 +36,6 @@ function everything(flags?: Record<string, unknown>): ReminderLedgerStack {
     gradualDeployment: LambdaDeploymentConfig.LINEAR_10PERCENT_EVERY_3MINUTES,
     tracing: true,
     queue: { senderConcurrency: 40 },
-  });
-}
-
-/** The logical ids that any part of a resource names: its properties, what it waits for, how its update is done. */
-function namedBy(part: unknown): string[] {
-  if (typeof part !== 'object' || part === null) return [];
-  return Object.entries(part).flatMap(([key, value]) => {
-    if (key === 'Ref') return [String(value)];
-    if (key === 'Fn::GetAtt') return [String([value].flat()[0]).split('.')[0] ?? ''];
-    if (key === 'Fn::Sub') return [...String([value].flat()[0]).matchAll(/\$\{(\w+)/g)].map(([, id]) => id ?? '');
-    if (key === 'DependsOn') return [value].flat().map(String);
-    return namedBy(value);
   });
 }
 

@@ -1,7 +1,7 @@
 // What outlives a deleted stack, in each stage, and what must never be replaced or named by us.
 import { describe, expect, test } from 'vitest';
 import { ReminderLedgerStack } from '../../lib/stack/reminder-ledger-stack.ts';
-import { newApp, type Resource, synthesized } from './synthesized.ts';
+import { namedBy, newApp, type Resource, synthesized } from './synthesized.ts';
 
 const stages = {
   production: synthesized(new ReminderLedgerStack(newApp(), 'ReminderLedger', { stage: 'production' })),
@@ -158,6 +158,19 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
       expect(properties(path)).toMatchObject({ LoggingConfig: { LogGroup: { Ref: expect.anything() } } });
     }
   });
+});
+
+test('what production keeps can be imported into a stack anew: it refers to nothing that is not kept', () => {
+  const { resources, text } = stages.production;
+  const kept = [...resources].filter(([, resource]) => (resource as Policies).DeletionPolicy === 'Retain');
+  const missing = kept.flatMap(([path, { Metadata: _, ...parts }]) =>
+    namedBy(parts)
+      .filter((id) => !id.startsWith('AWS::'))
+      .map((id) => text({ Ref: id }))
+      .filter((named) => inProduction[named] !== 'Retain')
+      .map((named) => `${path} -> ${named}`),
+  );
+  expect(missing).toEqual([]);
 });
 
 test('a deleted dev stack leaves nothing', () => {

@@ -31,6 +31,7 @@ export interface Resource {
   readonly Type: string;
   readonly Properties: Record<string, unknown>;
   readonly DependsOn?: readonly string[];
+  readonly Metadata?: object;
 }
 
 /** A synthesized stack: each resource under its path in the stack, such as `Ledger/Claim/Function`. */
@@ -80,4 +81,16 @@ function textOf(value: unknown, paths: ReadonlyMap<string, string>): string {
   if (intrinsic === 'Fn::Join') return operand[1].map((part: unknown) => textOf(part, paths)).join(operand[0]);
   if (intrinsic === 'Fn::Sub') return String(operand).replaceAll(/\$\{(.*?)\}/g, '<$1>');
   return JSON.stringify(value);
+}
+
+/** The logical ids that any part of a resource names: its properties, what it waits for, how its update is done. */
+export function namedBy(part: unknown): string[] {
+  if (typeof part !== 'object' || part === null) return [];
+  return Object.entries(part).flatMap(([key, value]) => {
+    if (key === 'Ref') return [String(value)];
+    if (key === 'Fn::GetAtt') return [String([value].flat()[0]).split('.')[0] ?? ''];
+    if (key === 'Fn::Sub') return [...String([value].flat()[0]).matchAll(/\$\{(\w+)/g)].map(([, id]) => id ?? '');
+    if (key === 'DependsOn') return [value].flat().map(String);
+    return namedBy(value);
+  });
 }
