@@ -230,9 +230,21 @@ export const verbs = {
     }),
   },
   cancel: {
-    by: 'product, operator',
+    by: 'product',
     when: 'always; while it is being sent the wish is kept and the answer says too late',
     statement: 'cancel',
+    cells: row(to('cancelled', 'cancelled'), {
+      'delivering, lease live': stays('too_late'),
+      'delivering, lease past': stays('too_late'),
+      delivered: stays('finished'),
+      expired: stays('finished'),
+      cancelled: stays('cancelled'),
+    }),
+  },
+  cancelByOperator: {
+    by: 'operator',
+    when: 'with a reason; while it is being sent the wish is kept and the answer says too late',
+    statement: 'decide',
     cells: row(to('cancelled', 'cancelled'), {
       'delivering, lease live': stays('too_late'),
       'delivering, lease past': stays('too_late'),
@@ -257,8 +269,8 @@ export const verbs = {
   },
   hold: {
     by: 'operator',
-    when: 'with a reason',
-    statement: { comesWith: 'the operator function' },
+    when: 'with a reason; not past its expiry, nor archived',
+    statement: 'decide',
     cells: row(stays('finished'), {
       shadow: stays('shadow'),
       held: stays('held'),
@@ -273,13 +285,13 @@ export const verbs = {
   requeue: {
     by: 'operator',
     when: 'with a reason and, where an attempt is unknown, evidence; past its expiry only with a new one',
-    statement: { comesWith: 'the operator function' },
+    statement: 'decide',
     cells: row(stays('refused'), { held: to('scheduled', 'requeued'), dead: to('scheduled', 'requeued') }),
   },
   resolve: {
     by: 'operator',
     when: 'with evidence that the receiver has it',
-    statement: { comesWith: 'the operator function' },
+    statement: 'decide',
     cells: row(to('delivered', 'resolved'), {
       'delivering, lease live': stays('wait'),
       'delivering, lease past': stays('wait'),
@@ -289,8 +301,8 @@ export const verbs = {
   review: {
     by: 'operator',
     when: 'always',
-    statement: { comesWith: 'the operator function' },
-    cells: row(stays('nothing to review'), { held: stays('reviewed'), dead: stays('reviewed') }),
+    statement: 'decide',
+    cells: row(stays('nothing_to_review'), { held: stays('reviewed'), dead: stays('reviewed') }),
   },
   adopt: {
     by: 'migration',

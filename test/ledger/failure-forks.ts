@@ -1,4 +1,5 @@
 // Every way on from a failed or silent attempt: under which conditions, and to which state.
+import type { Decision } from '../../lambdas/core/decisions.ts';
 import type { DeliveryState } from '../../lambdas/core/delivery-states.ts';
 import type { Outcome, Reschedule } from '../../lambdas/core/ports.ts';
 import type { Settings } from '../../lambdas/core/settings.ts';
@@ -8,6 +9,7 @@ import { type Circumstances, inSeconds } from './situations.ts';
 export interface Conditions extends Circumstances {
   readonly outcome?: Partial<Outcome>;
   readonly reschedule?: Partial<Omit<Reschedule, 'dueAt'>> & { readonly newDueIn?: number };
+  readonly decision?: Partial<Pick<Decision, 'evidence' | 'dryRun' | 'expiresAt'>> & { readonly versionSeen?: number };
   readonly claimToken?: string;
   readonly producer?: string;
   /** The stage's numbers, where a choice needs others. */

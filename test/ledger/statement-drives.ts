@@ -19,6 +19,7 @@ import { release } from '../../lambdas/store/statements/release.ts';
 import { reschedule } from '../../lambdas/store/statements/reschedule.ts';
 import { settle } from '../../lambdas/store/statements/settle.ts';
 import { unpark } from '../../lambdas/store/statements/unpark.ts';
+import { decisionDrives } from './decision-drives.ts';
 import {
   afterFailure,
   afterTimeIsOver,
@@ -96,6 +97,7 @@ const openAndReviewed: Conditions = { ...reviewed, attempts: 1 };
 const underPause = { because: 'dispatch is paused', under: { paused: true } };
 
 export const drives: Readonly<Record<DrivenVerb, Drive>> = {
+  ...decisionDrives,
   claim: {
     statement: claim,
     due: {},
