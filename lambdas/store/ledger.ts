@@ -13,6 +13,7 @@ import type {
   ScheduleAnswer,
   SettleAnswer,
 } from '../core/ports.ts';
+import { answerItems, defect, roundLimit } from './answer-items.ts';
 import { type ClaimRow, claimAnswer, facts, instant } from './rows.ts';
 import type { Statement, StatementRunner } from './statement.ts';
 import { announce } from './statements/announce.ts';
@@ -37,9 +38,6 @@ const payloadBytesPerStatement = 2 * 1024 * 1024;
 /** A found reminder can take 3 KB of the 1 MiB that one answer of the Data API may have. */
 const namesPerGet = 250;
 
-/** How often in a row nothing may be answered before that counts as a defect: a twin or a rival must have been in the way. */
-const roundLimit = 8;
-
 type Command<Verb extends keyof Ledger> = Parameters<Ledger[Verb]>[0];
 
 /** Implements the port `Ledger`. Each method is one statement, or one a chunk; each may be run twice with its token. */
@@ -54,7 +52,7 @@ export class PostgresLedger implements Ledger {
     const items = reminders.map((reminder, item) => ({ ...reminder, item, fingerprint: fingerprintOf(reminder) }));
     const answers = new Map<number, ScheduleRow>();
     for (const chunk of chunksByPayload(items)) {
-      const rows = await this.#answered(schedule, (open) => ({ token, producer, items: open }), chunk);
+      const rows = await answerItems(this.#database, schedule, (open) => ({ token, producer, items: open }), chunk);
       for (const [item, row] of rows) answers.set(item, row);
     }
     return items.map((item) => scheduleAnswer(answers.get(item.item), item.fingerprint));
@@ -62,7 +60,7 @@ export class PostgresLedger implements Ledger {
 
   async cancel({ token, producer, reminders }: Command<'cancel'>): Promise<CancelAnswer[]> {
     const items = reminders.map((name, item) => ({ item, name }));
-    const rows = await this.#answered(cancel, (open) => ({ token, producer, reminders: open }), items);
+    const rows = await answerItems(this.#database, cancel, (open) => ({ token, producer, reminders: open }), items);
     return items.map(({ item }) => {
       const row = rows.get(item);
       if (row === undefined || row.answer === null || row.answer === 'not_found') return { answer: 'not_found' };
@@ -72,7 +70,7 @@ export class PostgresLedger implements Ledger {
 
   async reschedule({ token, producer, reminders }: Command<'reschedule'>): Promise<RescheduleAnswer[]> {
     const items = reminders.map((reminder, item) => ({ ...reminder, item }));
-    const rows = await this.#answered(reschedule, (open) => ({ token, producer, reminders: open }), items);
+    const rows = await answerItems(this.#database, reschedule, (open) => ({ token, producer, reminders: open }), items);
     return items.map(({ item }) => rescheduleAnswer(rows.get(item)));
   }
 
@@ -125,7 +123,8 @@ export class PostgresLedger implements Ledger {
   async enqueue({ claimToken, receipts }: Command<'enqueue'>): Promise<number> {
     const items = receipts.map((receipt, item) => ({ ...receipt, item }));
     const byMessage = new Map(items.map((receipt) => [receipt.messageId, receipt.item]));
-    const rows = await this.#answered(
+    const rows = await answerItems(
+      this.#database,
       enqueue,
       (open) => ({ claimToken, receipts: open }),
       items,
@@ -163,7 +162,8 @@ export class PostgresLedger implements Ledger {
   async settle({ token, outcomes }: Command<'settle'>): Promise<SettleAnswer[]> {
     const items = outcomes.map((outcome, item) => ({ ...outcome, item }));
     const places = new Map(items.map((outcome) => [`${outcome.deliveryId} ${outcome.attemptNo}`, outcome.item]));
-    const rows = await this.#answered(
+    const rows = await answerItems(
+      this.#database,
       settle,
       (open) => ({ token, outcomes: open }),
       items,
@@ -218,34 +218,6 @@ export class PostgresLedger implements Ledger {
     }
     throw defect(statement.name, `no answer in ${roundLimit} rounds`);
   }
-
-  /** Runs a statement over items, and again over those it could not answer, until each has its row. */
-  async #answered<Item extends { item: number }, Input, Row extends { answer: string | null }>(
-    statement: Statement<Input, Row>,
-    input: (open: readonly Item[]) => Input,
-    items: readonly Item[],
-    itemOf: (row: Row) => number | undefined = (row) => (row as Row & { item?: number }).item,
-  ): Promise<Map<number, Row>> {
-    const answers = new Map<number, Row>();
-    for (let stalled = 0; stalled < roundLimit; ) {
-      const open = items.filter(({ item }) => !answers.has(item));
-      if (open.length === 0) return answers;
-      for (const row of await this.#database.run(statement, input(open))) {
-        const item = itemOf(row);
-        if (row.answer !== null && item !== undefined) answers.set(item, row);
-      }
-      // One reminder under many names is answered a name a round: that is slow, and no defect.
-      stalled = items.length - answers.size < open.length ? 0 : stalled + 1;
-    }
-    throw defect(
-      statement.name,
-      `${items.length - answers.size} of ${items.length} items unanswered in ${roundLimit} rounds`,
-    );
-  }
-}
-
-function defect(statement: string, sentence: string): LedgerError {
-  return new LedgerError({ statement, fault: 'defect', ran: 'unknown', retry: 'never', reason: sentence });
 }
 
 function scheduleAnswer(row: ScheduleRow | undefined, fingerprint: string): ScheduleAnswer {

@@ -1,5 +1,4 @@
 // How to run what people decide on one reminder: when it applies, and every reason why it does not.
-import { v5 } from 'uuid';
 import type { DecisionVerb } from '../../lambdas/core/decisions.ts';
 import { type Cell, type Situation, situations } from '../../lambdas/core/delivery-states.ts';
 import { decide } from '../../lambdas/store/statements/decide.ts';
@@ -44,8 +43,7 @@ function drive(verb: DecisionVerb, rest: Pick<Drive, 'otherwise' | 'marks'>, due
       const rows = await database.run(decide, {
         ...{ token, verb, actor: 'arn:aws:iam::111122223333:role/duty', reason: 'a person looked', ticket: 'T-1' },
         ...{ evidence: null, dryRun: false, ...decision },
-        reminders: [{ deliveryId: row.deliveryId, versionSeen }],
-        actionTokens: [v5(row.deliveryId, token)],
+        reminders: [{ item: 0, deliveryId: row.deliveryId, versionSeen }],
       });
       return { answer: String(rows[0]?.answer), rows };
     },

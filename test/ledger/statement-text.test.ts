@@ -53,6 +53,10 @@ const inputs: Readonly<Record<string, unknown>> = {
   forget: { olderThanSeconds: 1, limit: 1 },
   exclude: { token, deliveryId: token, sqlState: 'XX001', reason: 'r' },
   readmit: { token, deliveryId: token, actor: 'a', reason: 'r', ticket: null },
+  decide: {
+    ...{ token, verb: 'hold', actor: 'a', reason: 'r', ticket: null, evidence: null, dryRun: false },
+    reminders: [{ item: 0, deliveryId: token, versionSeen: 1 }],
+  },
   'list-exclusions': { limit: 1 },
   'list-destinations': { after: '', limit: 1 },
 };

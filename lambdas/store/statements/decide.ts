@@ -1,5 +1,6 @@
 // decide: what a person decides about reminders (hold, requeue, resolve, review, cancel), with who, why and on what evidence.
-import type { Decision, DecisionAnswer } from '../../core/decisions.ts';
+import { v5 } from 'uuid';
+import type { Decision, DecisionAnswer, SeenReminder } from '../../core/decisions.ts';
 import type { FactsRow } from '../rows.ts';
 import type { Statement } from '../statement.ts';
 
@@ -16,7 +17,10 @@ export type DecideRow = { readonly item: number } & (
  * Evidence is asked for when an attempt may have been received: read, as in reschedule, from the locked row's attempt number
  * against the definite outcomes seen, so that an attempt begun during a wait for the lock counts too.
  */
-export const decide: Statement<Decision & { readonly actionTokens: readonly string[] }, DecideRow> = {
+export const decide: Statement<
+  Omit<Decision, 'reminders'> & { readonly reminders: readonly (SeenReminder & { readonly item: number })[] },
+  DecideRow
+> = {
   name: 'decide',
   text: `
 WITH item AS MATERIALIZED (
@@ -168,11 +172,12 @@ ORDER BY i.item`,
     expires_at: decision.expiresAt ?? null,
     lookahead_seconds: String(settings.lookaheadSeconds),
     items: JSON.stringify(
-      decision.reminders.map(({ deliveryId, versionSeen }, item) => ({
+      decision.reminders.map(({ item, deliveryId, versionSeen }) => ({
         item,
         delivery_id: deliveryId,
         version_seen: versionSeen,
-        action_token: decision.actionTokens[item],
+        // One action a reminder; the same command again makes the same ones.
+        action_token: v5(deliveryId, decision.token),
       })),
     ),
   }),
