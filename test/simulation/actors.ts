@@ -11,15 +11,16 @@ export interface Destination {
 export function startTicks(stage: Stage): void {
   const { run } = stage;
   const { world } = run;
+  const chance = world.chanceOf('ticks');
   const { tickSeconds, tickPrecisionSeconds } = run.weather.settings;
   const perhaps = async () => {
     const { due } = await whatWaits(stage);
     if (due) tick(stage);
   };
   const period = (): void => {
-    if (!run.troubled('tickLost')) {
-      run.during(tickPrecisionSeconds * 1000, perhaps);
-      if (run.troubled('tickTwice')) run.during(tickPrecisionSeconds * 1000, perhaps);
+    if (!run.troubled('tickLost', 'ticks')) {
+      run.during(chance, tickPrecisionSeconds * 1000, perhaps);
+      if (run.troubled('tickTwice', 'ticks')) run.during(chance, tickPrecisionSeconds * 1000, perhaps);
     }
     if (world.at + tickSeconds * 1000 < run.calmAt) world.after(tickSeconds * 1000, period);
   };
@@ -38,6 +39,8 @@ export async function whatWaits({ run }: Stage): Promise<{ due: boolean; wakes: 
               OR EXISTS (SELECT FROM lifecycle_event WHERE announced_at IS NULL) AS waiting,
             (SELECT CAST(extract(epoch FROM max(GREATEST(due_at, next_attempt_at))) * 1000 AS double precision)
              FROM reminder_delivery) AS last_due`,
+    [],
+    'what waits',
   );
   const wakes = row?.wakes ?? null;
   const due = row?.waiting === true || (wakes !== null && wakes <= run.world.at);
@@ -48,7 +51,7 @@ export async function whatWaits({ run }: Stage): Promise<{ due: boolean; wakes: 
 export function startPoller(stage: Stage): void {
   const { run, queue } = stage;
   const { world } = run;
-  const { chance } = world;
+  const chance = world.chanceOf('poller');
   let planned = false;
   let senders = 0;
   let offUntil = 0;
@@ -60,12 +63,12 @@ export function startPoller(stage: Stage): void {
   };
   const poll = (): void => {
     planned = false;
-    if (run.troubled('pollerOff')) offUntil = world.at + run.untilCalm(run.longWait());
+    if (run.troubled('pollerOff', 'poller')) offUntil = world.at + run.untilCalm(run.longWait(chance));
     const busy = senders >= run.weather.settings.senderConcurrency;
     if (!busy && world.at >= offUntil) {
       const messages = queue.receive(run.weather.settings.senderBatchSize);
       // A receive counts for a throttled invocation too: its messages come back when they are visible again.
-      if (messages.length > 0 && !run.troubled('throttled')) {
+      if (messages.length > 0 && !run.troubled('throttled', 'poller')) {
         senders += 1;
         send(stage, messages, () => {
           senders -= 1;
@@ -81,6 +84,7 @@ export function startPoller(stage: Stage): void {
 /** What an operator can do to the whole; each has its way back when the troubles end. */
 export function operatorsOf({ run }: Stage) {
   const { world } = run;
+  const chance = world.chanceOf('operators');
   const gate = (paused: boolean) =>
     run.operate(
       paused ? 'pause' : 'resume',
@@ -93,7 +97,7 @@ export function operatorsOf({ run }: Stage) {
       state,
     ]);
   /** Mostly short: while nothing may be sent, nothing much can go wrong. */
-  const aWhile = () => run.untilCalm(world.chance.happens(0.3) ? run.longWait() : world.chance.between(10, 20_000));
+  const aWhile = () => run.untilCalm(chance.happens(0.3) ? run.longWait(chance) : chance.between(10, 20_000));
   return {
     gate,
     destinationState,
@@ -102,7 +106,7 @@ export function operatorsOf({ run }: Stage) {
       world.after(aWhile(), () => gate(false));
     },
     async offForAWhile(id: string): Promise<void> {
-      await destinationState(id, world.chance.pick(['paused', 'disabled', 'broken']));
+      await destinationState(id, chance.pick(['paused', 'disabled', 'broken']));
       world.after(aWhile(), () => destinationState(id, 'active'));
     },
   };
@@ -112,14 +116,15 @@ export function operatorsOf({ run }: Stage) {
 export function startOperators(stage: Stage, destinations: readonly Destination[]): void {
   const { run, queue } = stage;
   const { world } = run;
-  const { chance } = world;
+  const chance = world.chanceOf('operators');
   const operators = operatorsOf(stage);
   const round = async (): Promise<void> => {
-    if (run.troubled('gatePaused')) await operators.pauseForAWhile();
+    if (run.troubled('gatePaused', 'operators')) await operators.pauseForAWhile();
     const [destination] = chance.shuffled(destinations);
-    if (destination !== undefined && run.troubled('destinationOff')) await operators.offForAWhile(destination.id);
-    if (run.troubled('purge')) queue.purge();
-    if (run.troubled('redrive')) queue.redrive();
+    if (destination !== undefined && run.troubled('destinationOff', 'operators'))
+      await operators.offForAWhile(destination.id);
+    if (run.troubled('purge', 'operators')) queue.purge();
+    if (run.troubled('redrive', 'operators')) queue.redrive();
     if (world.at < run.calmAt) world.after(chance.between(0.3, 2) * run.weather.settings.tickSeconds * 1000, round);
   };
   world.after(0, round);

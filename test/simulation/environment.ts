@@ -1,6 +1,8 @@
 // An execution environment of Lambda: its clocks, its one invocation, and how it freezes, thaws and is killed.
 import type { Clock, Log, Meter } from '../../lambdas/core/ports.ts';
+import type { Chance } from './chance.ts';
 import type { Run } from './run.ts';
+import type { Trouble } from './weather.ts';
 
 /** Transport's errors, by the names that callers classify them by. */
 export class TransportError extends Error {
@@ -25,6 +27,7 @@ export interface CallOptions {
 export class ExecutionEnvironment {
   readonly name: string;
   readonly run: Run;
+  readonly chance: Chance;
   dead = false;
   /** Lambda forgets to kill it when its time is up. */
   outlivesItsTime = false;
@@ -40,9 +43,10 @@ export class ExecutionEnvironment {
   constructor(run: Run, kind: string) {
     this.name = run.newName(kind);
     this.run = run;
+    this.chance = run.world.chanceOf(this.name);
     run.environments.set(this.name, this);
     this.#begun = run.world.at;
-    this.#skewMs = run.troubled('skew') ? run.world.chance.between(-600_000, 600_000) : 0;
+    this.#skewMs = this.troubled('skew') ? this.chance.between(-600_000, 600_000) : 0;
   }
 
   /** Application time: it stops in part while frozen, and may be wrong. */
@@ -66,6 +70,11 @@ export class ExecutionEnvironment {
   };
 
   readonly meter: Meter = { count: () => undefined, milliseconds: () => undefined };
+
+  /** Whether this trouble strikes here now. */
+  troubled(trouble: Trouble): boolean {
+    return this.run.troubled(trouble, this.name);
+  }
 
   /** Does `work` here after some time, if it is alive then; while frozen, once it thaws. */
   after(ms: number, work: () => void): void {
@@ -128,17 +137,17 @@ export class ExecutionEnvironment {
    * @param settles the reminders whose attempts it settles: it may be held back until one of them is sent again
    */
   call<Answer>(options: CallOptions, effect: () => Promise<Answer>, settles: readonly string[] = []): Promise<Answer> {
-    const { run } = this;
+    const { run, chance } = this;
     const { world } = run;
-    const { chance } = world;
-    if (run.troubled('killed')) {
+    if (this.troubled('killed')) {
       this.kill(`before ${options.name}`);
       return new Promise(() => undefined);
     }
-    const there = run.troubled('slow') ? chance.between(0.1, 0.6) * options.timeoutMs : chance.between(1, 15);
-    const back = run.troubled('slow') ? chance.between(0.1, 0.5) * options.timeoutMs : chance.between(1, 15);
-    if (run.troubled('frozen')) run.during(there + back, () => this.freeze(run.untilCalm(run.longWait())));
-    if (run.troubled('killed')) run.during(there + back, () => this.kill(`during ${options.name}`));
+    const there = this.troubled('slow') ? chance.between(0.1, 0.6) * options.timeoutMs : chance.between(1, 15);
+    const back = this.troubled('slow') ? chance.between(0.1, 0.5) * options.timeoutMs : chance.between(1, 15);
+    if (this.troubled('frozen'))
+      run.during(chance, there + back, () => this.freeze(run.untilCalm(run.longWait(chance))));
+    if (this.troubled('killed')) run.during(chance, there + back, () => this.kill(`during ${options.name}`));
 
     return new Promise<Answer>((resolve, reject) => {
       const stop = this.timer(options.timeoutMs, () => reject(new TransportError('TimeoutError')));
@@ -154,29 +163,30 @@ export class ExecutionEnvironment {
         );
         if (answered) answer(end);
       };
-      if (run.troubled('notRun')) {
+      if (this.troubled('notRun')) {
         const name = chance.pick(options.refusals);
         world.note(this.name, `${options.name} not run: ${name}`);
         return answer(() => reject(new TransportError(name)));
       }
-      if (settles.length > 0 && run.troubled('heldBack')) {
+      if (settles.length > 0 && this.troubled('heldBack')) {
         world.note(this.name, `${options.name} under way until the next attempt`);
         run.onceOpened(settles, carryOut(false));
-        run.during(options.timeoutMs, () => this.kill(`with ${options.name} under way`));
+        run.during(chance, options.timeoutMs, () => this.kill(`with ${options.name} under way`));
         return;
       }
-      if (run.troubled('late')) {
-        const late = run.untilCalm(run.longWait());
+      if (this.troubled('late')) {
+        const late = run.untilCalm(run.longWait(chance));
         world.note(this.name, `${options.name} under way for ${late.toFixed(0)} ms`);
         world.after(late, carryOut(false));
         // The request outlives who sent it.
-        if (chance.happens(0.5)) run.during(options.timeoutMs, () => this.kill(`with ${options.name} under way`));
+        if (chance.happens(0.5))
+          run.during(chance, options.timeoutMs, () => this.kill(`with ${options.name} under way`));
         return;
       }
-      const lost = run.troubled('answerLost');
+      const lost = this.troubled('answerLost');
       if (lost) world.note(this.name, `${options.name} will lose its answer`);
       world.after(there, carryOut(!lost));
-      if (run.troubled('runTwice')) world.after(run.untilCalm(there + run.longWait()), carryOut(false));
+      if (this.troubled('runTwice')) world.after(run.untilCalm(there + run.longWait(chance)), carryOut(false));
     });
   }
 
@@ -209,11 +219,11 @@ export class ExecutionEnvironment {
         if (over) return;
         end({ failed: new Error('time is up') });
         // What still runs here freezes with the environment, and goes on if another invocation thaws it.
-        if (run.troubled('zombie')) this.freeze(run.untilCalm(run.longWait()));
+        if (this.troubled('zombie')) this.freeze(run.untilCalm(run.longWait(this.chance)));
         else this.dead = true;
       });
     });
-    if (!run.troubled('timeoutOff')) {
+    if (!this.troubled('timeoutOff')) {
       world.after(timeoutMs, () => (over || this.outlivesItsTime ? undefined : this.kill('its time is up')));
     }
     inner({ signal: early.signal, remainingMs: () => deadline - clock.wall() }).then(
@@ -224,7 +234,7 @@ export class ExecutionEnvironment {
 
   /** As on Lambda one of the clocks stands still while nothing runs. */
   #drawStopped(): 'monotonic' | 'wall' | 'none' {
-    return this.run.world.chance.pick(['monotonic', 'wall', 'none']);
+    return this.chance.pick(['monotonic', 'wall', 'none']);
   }
 
   #freeze(ms: number, stopped: 'monotonic' | 'wall' | 'none'): void {
@@ -240,7 +250,7 @@ export class ExecutionEnvironment {
   #resume(work: () => void): void {
     if (this.dead) return;
     const left = this.#thawsAt - this.run.world.at;
-    if (left > 0) this.after(left + this.run.world.chance.between(0, 5), work);
+    if (left > 0) this.after(left + this.chance.between(0, 5), work);
     else work();
   }
 

@@ -43,7 +43,7 @@ function toolsOf({ run, queue }: Stage, environment: ExecutionEnvironment) {
     invitations: invitationsOf(environment, queue),
     clock: environment.clock,
     settings: run.weather.settings,
-    newToken: () => run.world.chance.uuid(run.world.at),
+    newToken: () => environment.chance.uuid(run.world.at),
   };
 }
 
@@ -57,7 +57,7 @@ function busOf({ run, announced }: Stage, environment: ExecutionEnvironment): An
     publish: (events) =>
       environment
         .call(options, async () => {
-          const accepted = events.filter(() => !run.troubled('busRefuses'));
+          const accepted = events.filter(() => !environment.troubled('busRefuses'));
           announced.push(...accepted);
           return accepted.map(({ eventNo }) => eventNo);
         })

@@ -2,6 +2,7 @@
 import type { ReminderCommand } from '../../lambdas/core/answer-commands.ts';
 import type { NewReminder } from '../../lambdas/core/ports.ts';
 import { type Destination, operatorsOf } from './actors.ts';
+import type { Chance } from './chance.ts';
 import { command, type Stage, tick } from './functions.ts';
 import type { Executed } from './run.ts';
 
@@ -22,10 +23,11 @@ export class Products {
   start(): void {
     const { run } = this.#stage;
     const { world, weather } = run;
+    const chance = world.chanceOf('products');
     const keys = Array.from({ length: weather.reminders }, (_, place) => `key-${place}`);
     while (keys.length > 0) {
-      const together = keys.splice(0, world.chance.integer(1, 4));
-      world.after(world.chance.between(0, weather.troubledMs / 3), () => this.#schedule(together));
+      const together = keys.splice(0, chance.integer(1, 4));
+      run.during(chance, weather.troubledMs / 3, () => this.#schedule(together));
     }
     run.onExecuted = (executed) => this.#provoke(executed);
     this.#stage.receivers.onArrival = (deliveryId, afterMs) => this.#changeWhileSent(deliveryId, afterMs);
@@ -39,16 +41,19 @@ export class Products {
       reminders.map((reminder) => ({ verb: 'schedule', reminder })),
     );
     for (const { key } of reminders) {
-      for (let changes = 0; changes < 3 && run.troubled('productChanges'); changes += 1) {
-        const producer = run.world.chance.happens(0.1) ? 'rival' : 'product';
-        run.during(run.weather.troubledMs / 2, () => this.#call(producer, [this.#change({ key })]));
+      const chance = run.world.chanceOf(`changes of ${key}`);
+      for (let changes = 0; changes < 3 && run.troubled('productChanges', key); changes += 1) {
+        const producer = chance.happens(0.1) ? 'rival' : 'product';
+        run.during(chance, run.weather.troubledMs / 2, () => this.#call(producer, [this.#change({ key })]));
       }
     }
   }
 
   #newReminder(key: string): NewReminder {
-    const { chance, at } = this.#stage.run.world;
-    const due = this.#due();
+    const { world } = this.#stage.run;
+    const { at } = world;
+    const chance = world.chanceOf(`reminder ${key}`);
+    const due = this.#due(chance);
     return {
       deliveryId: chance.uuid(at),
       key,
@@ -62,8 +67,8 @@ export class Products {
     };
   }
 
-  #due(): number {
-    const { chance, at } = this.#stage.run.world;
+  #due(chance: Chance): number {
+    const { at } = this.#stage.run.world;
     const lookaheadMs = this.#stage.run.weather.settings.lookaheadSeconds * 1000;
     const spans = [
       chance.between(-this.#tickMs, 500),
@@ -76,7 +81,7 @@ export class Products {
   /** One call, and again when it was not answered, or when the product feels like it. */
   #call(producer: string, commands: readonly ReminderCommand[], triesLeft = 3): void {
     const { run } = this.#stage;
-    const { chance } = run.world;
+    const chance = run.world.chanceOf(`calls of ${producer}`);
     const drawn: string[] = [];
     // Each use begins with the same tokens: so it is a second run of the same call.
     const sameTokens = () => {
@@ -92,31 +97,34 @@ export class Products {
     command(this.#stage, producer, commands, sameTokens(), (answered) => {
       if (!answered && triesLeft > 0) run.world.after(chance.between(0, this.#tickMs), again);
     });
-    if (run.troubled('productRepeats')) {
+    if (run.troubled('productRepeats', producer)) {
       const repeat = () => command(this.#stage, producer, commands, sameTokens(), () => undefined);
-      run.during(chance.pick([20, this.#tickMs]), repeat);
+      run.during(chance, chance.pick([20, this.#tickMs]), repeat);
     }
-    if (triesLeft > 0 && run.troubled('productRepeats')) run.during(chance.pick([20, 2 * this.#tickMs]), again);
+    if (triesLeft > 0 && run.troubled('productRepeats', producer))
+      run.during(chance, chance.pick([20, 2 * this.#tickMs]), again);
   }
 
   /** A product makes an id for each call; it counts only if the key is new. */
   #withFreshIds(commands: readonly ReminderCommand[]): ReminderCommand[] {
-    const { chance, at } = this.#stage.run.world;
+    const { world } = this.#stage.run;
+    const chance = world.chanceOf('fresh ids');
     return commands.map((one) =>
-      one.verb === 'schedule' ? { ...one, reminder: { ...one.reminder, deliveryId: chance.uuid(at) } } : one,
+      one.verb === 'schedule' ? { ...one, reminder: { ...one.reminder, deliveryId: chance.uuid(world.at) } } : one,
     );
   }
 
   #change(name: { key: string } | { deliveryId: string }): ReminderCommand {
-    const { chance, at } = this.#stage.run.world;
-    const expiresAt = chance.happens(0.5) ? null : instant(at + 20 * this.#tickMs);
+    const { world } = this.#stage.run;
+    const chance = world.chanceOf(`changes of ${JSON.stringify(name)}`);
+    const expiresAt = chance.happens(0.5) ? null : instant(world.at + 20 * this.#tickMs);
     const more = {
       ...(chance.happens(0.3) ? { expiresAt } : {}),
       ...(chance.happens(0.2) ? { expectedVersion: chance.integer(1, 2) } : {}),
     };
     const reschedule: ReminderCommand = {
       verb: 'reschedule',
-      reschedule: { name, dueAt: instant(this.#due()), ...more },
+      reschedule: { name, dueAt: instant(this.#due(chance)), ...more },
     };
     const key = 'key' in name ? name.key : 'key-0';
     return chance.pick<ReminderCommand>([
@@ -131,19 +139,20 @@ export class Products {
   /** Called off, or asked to be moved, while its request is under way. */
   #changeWhileSent(deliveryId: string, afterMs: number): void {
     const { run } = this.#stage;
-    if (!run.troubled('changedWhileSent')) return;
+    if (!run.troubled('changedWhileSent', 'products')) return;
     const name = { deliveryId };
     const cancel: ReminderCommand = { verb: 'cancel', name };
-    const commands = run.world.chance.happens(0.7) ? [cancel] : [this.#change(name)];
-    run.during(afterMs, () => this.#call('product', commands));
+    const chance = run.world.chanceOf('changes while sent');
+    const commands = chance.happens(0.7) ? [cancel] : [this.#change(name)];
+    run.during(chance, afterMs, () => this.#call('product', commands));
   }
 
   /** Right after a row was moved: what would hurt most is done to it, while the one who moved it is still busy. */
   #provoke({ name, by, answers, parameters }: Executed): void {
     const { run } = this.#stage;
     if (!['claim', 'claim-by-id', 'open', 'enqueue', 'release', 'settle'].includes(name)) return;
-    if (!run.troubled('provoked')) return;
-    const { chance } = run.world;
+    if (!run.troubled('provoked', name)) return;
+    const chance = run.world.chanceOf(`provoked by ${name}`);
     const ids =
       `${JSON.stringify(answers)} ${parameters.receipts ?? ''}`.match(/(?<=delivery_id\W+)[0-9a-f-]{36}/g) ?? [];
     const [deliveryId] = chance.shuffled(ids);
@@ -159,6 +168,6 @@ export class Products {
         ? () => operators.pauseForAWhile()
         : () => operators.offForAWhile(chance.shuffled(this.#destinations)[0]?.id ?? ''),
     ];
-    run.during(chance.pick([30, 1000, run.weather.settings.leaseSeconds * 1000]), chance.pick(deeds));
+    run.during(chance, chance.pick([30, 1000, run.weather.settings.leaseSeconds * 1000]), chance.pick(deeds));
   }
 }

@@ -1,5 +1,6 @@
 // A model of Amazon SQS: delays, visibility, receive counts, a dead-letter queue, and all that "at least once" allows.
 import type { Invitation, Invitations, PublishAnswer, Receipt } from '../../lambdas/core/ports.ts';
+import type { Chance } from './chance.ts';
 import type { ExecutionEnvironment } from './environment.ts';
 import type { Run } from './run.ts';
 
@@ -23,6 +24,7 @@ const longestDelaySeconds = 900;
 
 export class QueueModel {
   readonly #run: Run;
+  readonly #chance: Chance;
   #messages: Message[] = [];
   #dead: Message[] = [];
   readonly events: QueueEvent[] = [];
@@ -31,6 +33,7 @@ export class QueueModel {
 
   constructor(run: Run) {
     this.#run = run;
+    this.#chance = run.world.chanceOf('queue');
   }
 
   /** When the next message can be received; undefined: there is none. */
@@ -40,9 +43,9 @@ export class QueueModel {
 
   send(body: string, delaySeconds: number): string {
     const { world } = this.#run;
-    const messageId = world.chance.uuid(world.at);
+    const messageId = this.#chance.uuid(world.at);
     const message = { messageId, body, visibleAt: world.at + delaySeconds * 1000, receives: 0 };
-    const lost = this.#run.troubled('messageLost');
+    const lost = this.#run.troubled('messageLost', 'queue');
     this.#tell(lost ? 'lost' : 'sent', message);
     if (!lost) this.#messages.push(message);
     this.onSend();
@@ -53,7 +56,7 @@ export class QueueModel {
   receive(most: number): Message[] {
     const { world, weather } = this.#run;
     const { visibilityTimeoutSeconds, maxReceiveCount } = weather.settings;
-    const visible = world.chance.shuffled(this.#messages.filter(({ visibleAt }) => visibleAt <= world.at));
+    const visible = this.#chance.shuffled(this.#messages.filter(({ visibleAt }) => visibleAt <= world.at));
     const taken: Message[] = [];
     for (const message of visible.slice(0, most)) {
       if (message.receives >= maxReceiveCount) {
@@ -63,8 +66,8 @@ export class QueueModel {
         continue;
       }
       message.receives += 1;
-      const again = this.#run.troubled('messageTwice');
-      message.visibleAt = world.at + (again ? world.chance.between(0, 2000) : visibilityTimeoutSeconds * 1000);
+      const again = this.#run.troubled('messageTwice', 'queue');
+      message.visibleAt = world.at + (again ? this.#chance.between(0, 2000) : visibilityTimeoutSeconds * 1000);
       this.#tell('received', message);
       taken.push(message);
     }
@@ -72,7 +75,7 @@ export class QueueModel {
   }
 
   delete(message: Message): void {
-    if (this.#run.troubled('deleteLost')) return;
+    if (this.#run.troubled('deleteLost', 'queue')) return;
     if (this.#messages.includes(message)) this.#tell('deleted', message);
     this.#messages = this.#messages.filter((other) => other !== message);
   }
@@ -86,7 +89,7 @@ export class QueueModel {
   redrive(): void {
     const { world } = this.#run;
     for (const { body } of this.#dead.splice(0)) {
-      const message = { messageId: world.chance.uuid(world.at), body, visibleAt: world.at, receives: 0 };
+      const message = { messageId: this.#chance.uuid(world.at), body, visibleAt: world.at, receives: 0 };
       this.#messages.push(message);
       this.#tell('redriven', message);
     }
@@ -116,10 +119,12 @@ export function invitationsOf(environment: ExecutionEnvironment, queue: QueueMod
   }
 
   function accept({ deliveryId, notBefore, delaySeconds }: Invitation): Receipt[] {
-    if (run.troubled('entryRefused')) return [];
+    if (environment.troubled('entryRefused')) return [];
     const delay = Math.floor(Math.min(longestDelaySeconds, Math.max(0, delaySeconds)));
     const messageId = queue.send(JSON.stringify({ v: 1, delivery_id: deliveryId, not_before: notBefore }), delay);
-    return run.troubled('entryOmitted') ? [] : [{ deliveryId, messageId, queue: 'invitations', delaySeconds: delay }];
+    return environment.troubled('entryOmitted')
+      ? []
+      : [{ deliveryId, messageId, queue: 'invitations', delaySeconds: delay }];
   }
 
   return {

@@ -41,7 +41,7 @@ export class Receivers {
   webhookOf(environment: ExecutionEnvironment): Webhook {
     return {
       prepare: async () => {
-        if (this.#run.troubled('keysMissing')) throw new TransportError('signing keys are not to be had');
+        if (environment.troubled('keysMissing')) throw new TransportError('signing keys are not to be had');
         const closing = new AbortController();
         const open = new Set<Promise<AttemptResult>>();
         return {
@@ -62,7 +62,7 @@ export class Receivers {
   #post(environment: ExecutionEnvironment, request: WebhookRequest, cut: AbortSignal): Promise<AttemptResult> {
     const run = this.#run;
     const { world } = run;
-    const { chance } = world;
+    const { chance } = environment;
     const { deliveryId, deadlineMs } = request;
     const begun = environment.clock.monotonic();
     const statementsBefore = run.executed.length;
@@ -73,11 +73,12 @@ export class Receivers {
     };
     this.sendings.push(sending);
     world.note(environment.name, `post ${deliveryId}`);
-    const reaction = this.#react(deadlineMs);
-    const dialMs = run.troubled('slow') ? chance.between(0, 1.1) * deadlineMs : chance.between(1, 40);
-    if (run.troubled('killed')) run.during(2 * dialMs + reaction.afterMs, () => environment.kill('during a post'));
-    if (run.troubled('frozen')) {
-      run.during(2 * dialMs + reaction.afterMs, () => environment.freeze(run.untilCalm(run.longWait())));
+    const reaction = this.#react(environment, deadlineMs);
+    const dialMs = environment.troubled('slow') ? chance.between(0, 1.1) * deadlineMs : chance.between(1, 40);
+    if (environment.troubled('killed'))
+      run.during(chance, 2 * dialMs + reaction.afterMs, () => environment.kill('during a post'));
+    if (environment.troubled('frozen')) {
+      run.during(chance, 2 * dialMs + reaction.afterMs, () => environment.freeze(run.untilCalm(run.longWait(chance))));
     }
 
     return new Promise((resolve) => {
@@ -100,7 +101,7 @@ export class Receivers {
         sending.arrival = { at: world.at, statementsBefore: run.executed.length, to: url, key, payload };
         sending.status = reaction.status;
         world.note('receiver', `${deliveryId} arrived, answers ${reaction.status ?? 'nothing'}`);
-        if (run.troubled('outlived')) environment.freezeUntilOpened([deliveryId]);
+        if (environment.troubled('outlived')) environment.freezeUntilOpened([deliveryId]);
         this.onArrival(deliveryId, reaction.afterMs);
         environment.after(reaction.afterMs, () => {
           if (reaction.status !== null) phase = 'headers';
@@ -110,22 +111,21 @@ export class Receivers {
     });
   }
 
-  #react(deadlineMs: number): Reaction {
-    const run = this.#run;
-    const { chance } = run.world;
-    const refusesDial = run.troubled('refusedDial');
-    const afterMs = run.troubled('slowAnswer') ? chance.between(0.3, 1.5) * deadlineMs : chance.between(2, 80);
-    if (run.troubled('noAnswer')) return { refusesDial, status: null, retryAfter: null, afterMs };
-    const retry = run.troubled('retry') || refusesDial;
-    const status = run.troubled('gone')
+  #react(environment: ExecutionEnvironment, deadlineMs: number): Reaction {
+    const { chance } = environment;
+    const refusesDial = environment.troubled('refusedDial');
+    const afterMs = environment.troubled('slowAnswer') ? chance.between(0.3, 1.5) * deadlineMs : chance.between(2, 80);
+    if (environment.troubled('noAnswer')) return { refusesDial, status: null, retryAfter: null, afterMs };
+    const retry = environment.troubled('retry') || refusesDial;
+    const status = environment.troubled('gone')
       ? 410
-      : run.troubled('permanent')
+      : environment.troubled('permanent')
         ? chance.pick([400, 404, 308])
         : retry
           ? chance.pick([500, 503, 429, 408, 307])
           : chance.pick([200, 204]);
-    const asked = retry && run.troubled('retryAfter');
-    const retryAfter = asked ? String(chance.integer(0, 3 * run.weather.settings.tickSeconds)) : null;
+    const asked = retry && environment.troubled('retryAfter');
+    const retryAfter = asked ? String(chance.integer(0, 3 * this.#run.weather.settings.tickSeconds)) : null;
     return { refusesDial, status, retryAfter, afterMs };
   }
 }

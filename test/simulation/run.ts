@@ -2,6 +2,7 @@
 import pg from 'pg';
 import { ledgerError } from '../../lambdas/store/data-api-errors.ts';
 import type { Parameters, Statement, StatementRunner } from '../../lambdas/store/statement.ts';
+import type { Chance } from './chance.ts';
 import type { ExecutionEnvironment } from './environment.ts';
 import type { VirtualDatabase } from './virtual-database.ts';
 import type { Trouble, Weather } from './weather.ts';
@@ -35,6 +36,7 @@ export class Run {
   /** Hears of each statement that was run, right after it. */
   onExecuted: (executed: Executed) => void = () => undefined;
   readonly #plant: Plant;
+  readonly #named = new Map<string, number>();
   readonly #awaited: { readonly ids: readonly string[]; readonly work: Work }[] = [];
 
   constructor(world: World, weather: Weather, database: VirtualDatabase, plant: Plant) {
@@ -46,7 +48,9 @@ export class Run {
   }
 
   newName(kind: string): string {
-    return `${kind}-${this.environments.size + 1}`;
+    const number = (this.#named.get(kind) ?? 0) + 1;
+    this.#named.set(kind, number);
+    return `${kind}-${number}`;
   }
 
   /** Kills an environment by its name, if it is still there. */
@@ -54,10 +58,10 @@ export class Run {
     this.environments.get(name)?.kill('by chance');
   }
 
-  /** Whether this trouble strikes now. */
-  troubled(trouble: Trouble): boolean {
+  /** Whether this trouble strikes now, in the place named. */
+  troubled(trouble: Trouble, where: string): boolean {
     const odds = this.weather.odds[trouble];
-    return odds > 0 && this.world.at < this.calmAt && this.world.chance.happens(odds);
+    return odds > 0 && this.world.at < this.calmAt && this.world.chanceOf(`${trouble} ${where}`).happens(odds);
   }
 
   /** Cuts a time so that it is over when the troubles are. */
@@ -66,8 +70,7 @@ export class Run {
   }
 
   /** A time that a lease or an invitation may or may not outlive. */
-  longWait(): number {
-    const { chance } = this.world;
+  longWait(chance: Chance): number {
     const { leaseSeconds, allowanceSeconds } = this.weather.settings;
     const usual = [
       leaseSeconds / 4,
@@ -80,8 +83,8 @@ export class Run {
   }
 
   /** Does `work` at some moment of the coming span. */
-  during(ms: number, work: Work): void {
-    this.world.after(this.world.chance.between(0, ms), work);
+  during(chance: Chance, ms: number, work: Work): void {
+    this.world.after(chance.between(0, ms), work);
   }
 
   /**
@@ -102,7 +105,7 @@ export class Run {
 
   /** Runs SQL of the simulation's own, for an operator, at this moment. */
   async operate(name: string, sql: string, values: unknown[]): Promise<void> {
-    const moment = this.#moment();
+    const moment = this.#moment('operator');
     await this.database.runAt(moment, sql, values);
     this.executed.push({ ...moment, number: moment.statement, name, by: 'operator', parameters: {}, answers: [] });
     this.world.note('operator', `#${moment.statement} ${name} ${JSON.stringify(values)}`);
@@ -110,7 +113,7 @@ export class Run {
 
   /** Runs a statement of the ledger at this moment. */
   async execute(by: string, name: string, text: string, parameters: Parameters): Promise<(string | null)[][]> {
-    const moment = this.#moment();
+    const moment = this.#moment(by);
     const { statement: number, at } = moment;
     try {
       const rows = await this.database.run(moment, this.#plant(name, text), parameters);
@@ -138,13 +141,15 @@ export class Run {
     const isOpened = ({ ids }: { ids: readonly string[] }) => ids.some((id) => opened.includes(id));
     for (const one of this.#awaited.filter(isOpened)) {
       this.#awaited.splice(this.#awaited.indexOf(one), 1);
-      this.during(this.world.chance.pick([20, 200, 2000]), one.work);
+      const chance = this.world.chanceOf('once opened');
+      this.during(chance, chance.pick([20, 200, 2000]), one.work);
     }
   }
 
-  #moment() {
+  #moment(by: string) {
     const { world } = this;
-    return { at: world.at, statement: this.executed.length + 1, chance: world.chance.between(-1, 1) };
+    const chance = world.chanceOf(`random() for ${by}`).between(-1, 1);
+    return { at: world.at, statement: this.executed.length + 1, chance };
   }
 }
 
@@ -193,7 +198,7 @@ export function runnerFor(environment: ExecutionEnvironment): StatementRunner {
           const error = ledgerError(name, caught);
           if (error.retry === 'never' || tried >= settings.dataApiTries) throw error;
           const longest = error.retry === 'later' ? Math.min(100 * 2 ** tried, 250) : 0;
-          await environment.clock.sleep(longest * run.world.chance.between(0.5, 1));
+          await environment.clock.sleep(longest * environment.chance.between(0.5, 1));
         }
       }
     },

@@ -32,7 +32,12 @@ export async function simulate(
 ): Promise<Simulated> {
   await database.reset();
   const world = new World(`${stageName} ${seed}`);
-  const run = new Run(world, drawWeather(world.chance, stageName), database, plant);
+  const run = new Run(
+    world,
+    drawWeather((concern) => world.chanceOf(`weather, ${concern}`), stageName),
+    database,
+    plant,
+  );
   const stage: Stage = {
     run,
     queue: new QueueModel(run),
@@ -63,7 +68,7 @@ export async function simulate(
 
 async function register(run: Run): Promise<Destination[]> {
   const { world, weather } = run;
-  const { chance } = world;
+  const chance = world.chanceOf('destinations');
   const made: Destination[] = [];
   for (let place = 0; place < weather.destinations; place += 1) {
     const destination = { id: chance.uuid(world.at), name: `destination-${place}` };
@@ -109,7 +114,7 @@ function startCalmTicks(stage: Stage): () => boolean {
     finished = atRest || world.at > latestEnd(run, lastDue);
     if (due) tick(stage);
     const next = due ? world.at : Math.min(wakes ?? Number.POSITIVE_INFINITY, queue.nextVisible() ?? world.at);
-    world.after(Math.max(next - world.at, 0) + tickMs * world.chance.between(0.5, 1.5), look);
+    world.after(Math.max(next - world.at, 0) + tickMs * world.chanceOf('calm ticks').between(0.5, 1.5), look);
   };
   world.after(weather.troubledMs + 1, look);
   return () => finished;

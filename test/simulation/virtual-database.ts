@@ -65,8 +65,8 @@ export async function startVirtualDatabase() {
   const client = new pg.Client({ connectionString: postgres.url('simulation'), pipeline: true });
   client.on('error', () => undefined);
   await client.connect();
-  const sql = async <Found extends Row>(text: string, values: unknown[] = []): Promise<Found[]> =>
-    (await client.query(text, values)).rows as Found[];
+  const sql = async <Found extends Row>(text: string, values: unknown[] = [], name?: string): Promise<Found[]> =>
+    (await client.query({ ...(name === undefined ? {} : { name }), text, values })).rows as Found[];
 
   const folder = new URL('../../migrations/', import.meta.url);
   const files = readdirSync(folder).map((name) => [name, readFileSync(new URL(name, folder), 'utf8')] as const);

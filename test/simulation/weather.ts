@@ -70,12 +70,13 @@ const often: readonly Trouble[] = [
   ...(['changedWhileSent', 'outlived', 'heldBack'] as const),
 ];
 
-/** Draws the weather of a run. Batches and limits are small at times, so that few reminders reach them. */
-export function drawWeather(chance: Chance, stage: 'production' | 'rehearsal'): Weather {
+/** Draws the weather of a run. Each part from a stream of its own, by its name. Batches and limits are small at times, so that few reminders reach them. */
+export function drawWeather(of: (concern: string) => Chance, stage: 'production' | 'rehearsal'): Weather {
   const base = settingsOf(stage);
-  const calm = chance.happens(0.04);
+  const calm = of('calm').happens(0.04);
   const odds = Object.fromEntries(
     troubles.map((trouble) => {
+      const chance = of(trouble);
       const on = !calm && chance.happens(often.includes(trouble) ? 0.65 : 0.35);
       return [trouble, on ? chance.pick(strength[trouble] ?? [0.05, 0.2, 0.5]) : 0];
     }),
@@ -83,16 +84,16 @@ export function drawWeather(chance: Chance, stage: 'production' | 'rehearsal'): 
   return {
     settings: {
       ...base,
-      claimBatchSize: chance.pick([2, 4, 500]),
-      senderBatchSize: chance.pick([1, 3, 10]),
-      senderConcurrency: chance.pick([2, 4, 10]),
-      maxFailures: chance.pick([2, 5, 12]),
-      attemptHardCap: chance.pick([3, 6, 30]),
+      claimBatchSize: of('claim batch').pick([2, 4, 500]),
+      senderBatchSize: of('sender batch').pick([1, 3, 10]),
+      senderConcurrency: of('senders').pick([2, 4, 10]),
+      maxFailures: of('failures').pick([2, 5, 12]),
+      attemptHardCap: of('hard cap').pick([3, 6, 30]),
     },
-    troubledMs: chance.between(6, 20) * base.allowanceSeconds * 1000,
-    reminders: chance.integer(3, 12),
-    destinations: chance.integer(1, 4),
-    sendBatchSize: chance.pick([2, 10]),
+    troubledMs: of('span').between(6, 20) * base.allowanceSeconds * 1000,
+    reminders: of('reminders').integer(3, 12),
+    destinations: of('destinations').integer(1, 4),
+    sendBatchSize: of('send batch').pick([2, 10]),
     odds,
   };
 }

@@ -20,17 +20,27 @@ const beginning = Date.UTC(2040, 0, 1);
 
 /** One run's world: nothing in it happens but by its events, one at a time. */
 export class World {
-  readonly chance: Chance;
   readonly beginning = beginning;
   /** Virtual milliseconds since the epoch, in eighths, which a double and a timestamp both hold. True, and the database's. */
   at = beginning;
   readonly trace: TraceLine[] = [];
+  readonly #seed: string;
+  readonly #streams = new Map<string, Chance>();
   readonly #planned: Planned[] = [];
   readonly #hash = createHash('sha256');
   #order = 0;
 
   constructor(seed: string) {
-    this.chance = new Chance(seed);
+    this.#seed = seed;
+  }
+
+  /** The chance of one concern: a stream of its own, so that a draw more for one of them changes nothing of the others. */
+  chanceOf(concern: string): Chance {
+    const known = this.#streams.get(concern);
+    if (known !== undefined) return known;
+    const stream = new Chance(`${this.#seed} ${concern}`);
+    this.#streams.set(concern, stream);
+    return stream;
   }
 
   /** Does `work` after so many virtual milliseconds; what is planned for one moment comes in the order of planning. */
