@@ -1,11 +1,5 @@
-// The machinery around the functions: the scheduler's ticks, the queue's poller, and operators.
+// The machinery around the functions: the scheduler's ticks and the queue's poller.
 import { type Stage, send, tick } from './functions.ts';
-
-/** A registered destination. */
-export interface Destination {
-  readonly id: string;
-  readonly name: string;
-}
 
 /** EventBridge Scheduler: one tick a period, anywhere in it; at times none, or two. */
 export function startTicks(stage: Stage): void {
@@ -79,58 +73,4 @@ export function startPoller(stage: Stage): void {
     plan();
   };
   queue.onSend = plan;
-}
-
-/** What an operator can do to the whole; each has its way back when the troubles end. */
-export function operatorsOf({ run }: Stage) {
-  const { world } = run;
-  const chance = world.chanceOf('operators');
-  const gate = (paused: boolean) =>
-    run.operate(
-      paused ? 'pause' : 'resume',
-      'UPDATE dispatch_gate SET paused = $1, paused_since = CASE WHEN $1 THEN now() END',
-      [paused],
-    );
-  const destinationState = (id: string, state: string) =>
-    run.operate('destination', 'UPDATE destination SET state = $2, state_since = now() WHERE destination_id = $1', [
-      id,
-      state,
-    ]);
-  /** Mostly short: while nothing may be sent, nothing much can go wrong. */
-  const aWhile = () => run.untilCalm(chance.happens(0.3) ? run.longWait(chance) : chance.between(10, 20_000));
-  return {
-    gate,
-    destinationState,
-    async pauseForAWhile(): Promise<void> {
-      await gate(true);
-      world.after(aWhile(), () => gate(false));
-    },
-    async offForAWhile(id: string): Promise<void> {
-      await destinationState(id, chance.pick(['paused', 'disabled', 'broken']));
-      world.after(aWhile(), () => destinationState(id, 'active'));
-    },
-  };
-}
-
-/** Operators: pauses, destinations, the queue's own levers. All is back to normal when the troubles end. */
-export function startOperators(stage: Stage, destinations: readonly Destination[]): void {
-  const { run, queue } = stage;
-  const { world } = run;
-  const chance = world.chanceOf('operators');
-  const operators = operatorsOf(stage);
-  const round = async (): Promise<void> => {
-    if (run.troubled('gatePaused', 'operators')) await operators.pauseForAWhile();
-    const [destination] = chance.shuffled(destinations);
-    if (destination !== undefined && run.troubled('destinationOff', 'operators'))
-      await operators.offForAWhile(destination.id);
-    if (run.troubled('purge', 'operators')) queue.purge();
-    if (run.troubled('redrive', 'operators')) queue.redrive();
-    if (world.at < run.calmAt) world.after(chance.between(0.3, 2) * run.weather.settings.tickSeconds * 1000, round);
-  };
-  world.after(0, round);
-  world.after(run.weather.troubledMs, async () => {
-    await operators.gate(false);
-    for (const { id } of destinations) await operators.destinationState(id, 'active');
-    queue.redrive();
-  });
 }

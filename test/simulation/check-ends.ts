@@ -2,6 +2,7 @@
 import { type Evidence, instant } from './evidence.ts';
 import type { Asked } from './functions.ts';
 import type { Executed } from './run.ts';
+import type { Row } from './virtual-database.ts';
 
 const atRest = ['delivered', 'dead', 'expired', 'cancelled', 'held', 'shadow'];
 
@@ -18,12 +19,19 @@ export async function checkEnds(evidence: Evidence): Promise<void> {
   const keys = new Set(rows.map(({ idempotency_key: key }) => key));
   if (keys.size < rows.length) evidence.report('P2', `${rows.length} reminders for ${keys.size} keys`, []);
 
-  const unproven = await run.database.sql<{ delivery_id: string }>(
-    `SELECT r.delivery_id FROM reminder_delivery r
-     WHERE r.state = 'delivered' AND NOT EXISTS (
-       SELECT FROM attempt_outcome o WHERE o.delivery_id = r.delivery_id AND o.status BETWEEN 200 AND 299)`,
+  // As they were recorded: of an archived reminder they are no longer in the table.
+  const proven = new Set(
+    evidence
+      .inserted('attempt_outcome')
+      .flatMap(({ row: { status, delivery_id: id } }) =>
+        Number(status) >= 200 && Number(status) < 300 ? [String(id)] : [],
+      ),
   );
-  for (const { delivery_id: id } of unproven) evidence.report('P4', 'delivered without an outcome that says so', [id]);
+  for (const { delivery_id: id, state } of rows) {
+    const isDelivered = state === 'delivered';
+    if (isDelivered && !proven.has(id)) evidence.report('P4', 'delivered without an outcome that says so', [id]);
+    if (!isDelivered && proven.has(id)) evidence.report('P8', 'a recorded success did not win', [id]);
+  }
   for (const id of evidence.ids) {
     const deliveredAt = instant(evidence.last(id)?.delivered_at);
     const told = evidence.stage.receivers.sendings.some(
@@ -37,11 +45,6 @@ export async function checkEnds(evidence: Evidence): Promise<void> {
     );
     if (evidence.last(id)?.state === 'delivered' && !told) evidence.report('P4', 'no receiver ever said 2xx', [id]);
   }
-  const lost = await run.database.sql<{ delivery_id: string }>(
-    `SELECT DISTINCT o.delivery_id FROM attempt_outcome o JOIN reminder_delivery r ON r.delivery_id = o.delivery_id
-     WHERE o.status BETWEEN 200 AND 299 AND r.state <> 'delivered'`,
-  );
-  for (const { delivery_id: id } of lost) evidence.report('P8', 'a recorded success did not win', [id]);
   const open = await run.database.sql<{ delivery_id: string; attempt_no: number }>(
     `SELECT a.delivery_id, a.attempt_no FROM delivery_attempt a WHERE NOT EXISTS (
        SELECT FROM attempt_outcome o WHERE o.delivery_id = a.delivery_id AND o.attempt_no = a.attempt_no)`,
@@ -71,9 +74,15 @@ export function checkRepeats(evidence: Evidence): void {
     'schedule',
     'cancel',
     'reschedule',
+    'exclude',
+    'readmit',
   ];
   const changedBy = new Map<number, Set<string>>();
-  for (const { id, by } of evidence.moves) changedBy.set(by.number, (changedBy.get(by.number) ?? new Set()).add(id));
+  for (const { table, statement, before, after } of evidence.changes) {
+    const id = String((after ?? before)?.delivery_id);
+    if (!['reminder_delivery', 'claim_exclusion'].includes(table)) continue;
+    changedBy.set(statement, (changedBy.get(statement) ?? new Set()).add(id));
+  }
   const first = new Map<string, { run: Executed; changed: Set<string> }>();
   for (const run of evidence.stage.run.executed) {
     if (!writing.includes(run.name) || run.answers === null) continue;
@@ -143,6 +152,11 @@ function checkAnswer(evidence: Evidence, asked: Asked, id: string): void {
     return;
   }
   switch (answer.answer) {
+    case 'conflict': {
+      const [made] = evidence.movesOf(id);
+      if (made !== undefined && isRepeat(evidence, asked, made.after)) tell('commands', 'it is what was asked first');
+      break;
+    }
     case 'cancelled': {
       const end = String(evidence.last(id)?.state);
       if (!['cancelled', 'delivered'].includes(end)) tell('commands', `it is ${end}`);
@@ -167,4 +181,19 @@ function checkAnswer(evidence: Evidence, asked: Asked, id: string): void {
       }
       break;
   }
+}
+
+/** Whether a command asks for a reminder in the very words in which it was made. */
+function isRepeat(evidence: Evidence, { command, producer }: Asked, made: Row): boolean {
+  if (command.verb !== 'schedule') return false;
+  const { dueAt, expiresAt, userId, payload, destination } = command.reminder;
+  const [named] = evidence.inserted('destination').filter(({ row }) => row.destination_id === made.destination_id);
+  return (
+    producer === made.producer &&
+    Date.parse(dueAt) === instant(made.due_at) &&
+    (expiresAt === null ? made.expires_at === null : Date.parse(expiresAt) === instant(made.expires_at)) &&
+    userId === made.user_id &&
+    payload === made.payload &&
+    destination === named?.row.name
+  );
 }

@@ -67,7 +67,8 @@ function checkSend(evidence: Evidence, sending: Sending, sentUnder: Set<string>,
   }
   const row = evidence.last(id);
   if (arrival.key !== row?.idempotency_key) tell('P7', `sent key ${arrival.key}`, row);
-  if (arrival.payload !== row?.payload) tell('P7', 'sent other bytes than those of the reminder', arrival, row);
+  const [first] = evidence.movesOf(id);
+  if (arrival.payload !== first?.after.payload) tell('P7', 'sent other bytes than those of the reminder', arrival, row);
   const destination = evidence
     .inserted('destination')
     .find(({ row: { destination_id } }) => destination_id === row?.destination_id);

@@ -1,6 +1,8 @@
 // Checks a run against the promises. It reads tables, the receivers' log and the queue's, and shares no rule with the ledger.
 import { checkAnswers, checkEnds, checkRepeats } from './check-ends.ts';
 import { checkMoves } from './check-moves.ts';
+import { checkDestinations, checkExclusions } from './check-operators.ts';
+import { checkRetention } from './check-retention.ts';
 import { checkSends, type SendCounts } from './check-sends.ts';
 import { type Broken, Evidence, instant } from './evidence.ts';
 import type { Stage } from './functions.ts';
@@ -24,6 +26,9 @@ export async function check(stage: Stage): Promise<Checked> {
   const sends = checkSends(evidence);
   await checkEnds(evidence);
   checkRepeats(evidence);
+  checkDestinations(evidence);
+  checkExclusions(evidence);
+  checkRetention(evidence);
   checkAnswers(evidence);
 
   const ends: Record<string, number> = {};

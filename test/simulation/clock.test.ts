@@ -94,9 +94,20 @@ describe('the virtual clock', () => {
     expect(ownClocks.length).toBeGreaterThan(10);
     const reading =
       /current_(timestamp|time|date)|\blocaltime|(clock|statement|transaction)_timestamp|timeofday|\bnow\(|search_path/i;
-    // It holds the age of what retention alone deletes, and that runs in no simulation.
+    // It names now(), which the search path of the session makes the virtual one: tried below.
     const places = ownClocks.filter(({ text }) => reading.test(String(text))).map(({ place }) => place);
     expect(places).toEqual(['function refuse_change_of_young()']);
+  });
+
+  test('a guard of ages goes by it', async () => {
+    await database.reset();
+    const answered = `INSERT INTO command_receipt (token, item, verb, answer, answered_at)
+      VALUES ('01890000-0000-7000-8000-000000000006', 0, 'open', '{}', now())`;
+    await database.runAt(at(noon), answered, []);
+    const later = (days: number) => database.runAt(at(noon + days * 86_400_000), 'DELETE FROM command_receipt', []);
+    await expect(later(29)).rejects.toThrow('stays for 30 days');
+    await later(31);
+    expect(await database.sql('SELECT FROM command_receipt')).toEqual([]);
   });
 
   test('the same moment draws the same chance', async () => {

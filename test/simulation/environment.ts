@@ -1,7 +1,7 @@
 // An execution environment of Lambda: its clocks, its one invocation, and how it freezes, thaws and is killed.
 import type { Clock, Log, Meter } from '../../lambdas/core/ports.ts';
 import type { Chance } from './chance.ts';
-import type { Run } from './run.ts';
+import type { Rival, Run } from './run.ts';
 import type { Trouble } from './weather.ts';
 
 /** Transport's errors, by the names that callers classify them by. */
@@ -22,6 +22,8 @@ export interface CallOptions {
   readonly timeoutMs: number;
   /** Names of errors that say, or leave open, that nothing was done. */
   readonly refusals: readonly [string, ...string[]];
+  /** Names of errors that come at once although all was done: the connection is reset, or the service fails, after it. */
+  readonly failures: readonly [string, ...string[]];
 }
 
 export class ExecutionEnvironment {
@@ -109,7 +111,7 @@ export class ExecutionEnvironment {
   freezeUntilOpened(ids: readonly string[]): void {
     const { run } = this;
     let opened = false;
-    run.onceOpened(ids, () => {
+    run.onceTaken({ answer: 'opened', ids }, () => {
       opened = true;
     });
     this.outlivesItsTime = true;
@@ -134,9 +136,9 @@ export class ExecutionEnvironment {
   /**
    * A call to the outside: the request takes its time, has its effect, and the answer comes back, or one of these does not.
    * `effect` runs at one instant of virtual time; what it throws is the answer.
-   * @param settles the reminders whose attempts it settles: it may be held back until one of them is sent again
+   * @param rival it may be held back until that one comes first
    */
-  call<Answer>(options: CallOptions, effect: () => Promise<Answer>, settles: readonly string[] = []): Promise<Answer> {
+  call<Answer>(options: CallOptions, effect: () => Promise<Answer>, rival: Rival | null = null): Promise<Answer> {
     const { run, chance } = this;
     const { world } = run;
     if (this.troubled('killed')) {
@@ -158,19 +160,26 @@ export class ExecutionEnvironment {
         });
       const carryOut = (answered: boolean) => async () => {
         const end = await effect().then(
-          (value) => () => resolve(value),
+          (value) => (failsAfter ? failure : () => resolve(value)),
           (error: unknown) => () => reject(error),
         );
         if (answered) answer(end);
+      };
+      const failsAfter = this.troubled('failedAfter');
+      const failure = () => {
+        const name = chance.pick(options.failures);
+        run.meet(`${options.name} failed after its effect`);
+        world.note(this.name, `${options.name} done, and answered ${name}`);
+        reject(new TransportError(name));
       };
       if (this.troubled('notRun')) {
         const name = chance.pick(options.refusals);
         world.note(this.name, `${options.name} not run: ${name}`);
         return answer(() => reject(new TransportError(name)));
       }
-      if (settles.length > 0 && this.troubled('heldBack')) {
-        world.note(this.name, `${options.name} under way until the next attempt`);
-        run.onceOpened(settles, carryOut(false));
+      if (rival !== null && this.troubled('heldBack')) {
+        world.note(this.name, `${options.name} under way until a rival comes first`);
+        run.onceTaken(rival, carryOut(false));
         run.during(chance, options.timeoutMs, () => this.kill(`with ${options.name} under way`));
         return;
       }

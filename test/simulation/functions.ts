@@ -1,9 +1,14 @@
 // The deployed functions as the simulation runs them: the real use cases, with every port on the virtual world.
 import { answerCommands, type ReminderAnswer, type ReminderCommand } from '../../lambdas/core/answer-commands.ts';
+import { type Archive, type ArchivePage, archiveFinished } from '../../lambdas/core/archive-finished.ts';
 import { claimDue } from '../../lambdas/core/claim-due.ts';
 import { deliverInvitations } from '../../lambdas/core/deliver-invitations.ts';
 import type { Announcements, LifecycleEvent, Worker } from '../../lambdas/core/ports.ts';
+import { retainFunction } from '../../lambdas/retain/contract.ts';
 import { PostgresLedger } from '../../lambdas/store/ledger.ts';
+import { postgresRetention } from '../../lambdas/store/retention.ts';
+import type { StatementRunner } from '../../lambdas/store/statement.ts';
+import type { AddDestinationRow, NewDestination } from '../../lambdas/store/statements/add-destination.ts';
 import { invitationMessage } from '../../lambdas/webhook-sender/contract.ts';
 import { type Ending, ExecutionEnvironment } from './environment.ts';
 import { invitationsOf, type Message, type QueueModel } from './queue-model.ts';
@@ -21,6 +26,12 @@ export interface Asked {
   readonly statementsAfter: number;
 }
 
+/** A destination as an operator asked for it, and the answer. */
+export interface Registered {
+  readonly asked: NewDestination;
+  readonly answer: AddDestinationRow;
+}
+
 /** All there is in one run. */
 export interface Stage {
   readonly run: Run;
@@ -29,6 +40,13 @@ export interface Stage {
   readonly asked: Asked[];
   /** Events that the bus has, as often as it got them. */
   readonly announced: LifecycleEvent[];
+  /** The names that operators mean to register, and those of which they know that they are. */
+  readonly named: string[];
+  readonly destinations: string[];
+  /** What operators asked to be registered, and what they were told. */
+  readonly registered: Registered[];
+  /** Pages that the archive has, as often as it got them. */
+  readonly archived: { readonly statementsBefore: number; readonly page: ArchivePage }[];
   /** Invocations that are under way. */
   running: number;
 }
@@ -52,6 +70,7 @@ function busOf({ run, announced }: Stage, environment: ExecutionEnvironment): An
     name: 'PutEvents',
     timeoutMs: run.weather.settings.transportTimeoutMs,
     refusals: ['InternalException'],
+    failures: ['InternalException', 'ECONNRESET'],
   } as const;
   return {
     publish: (events) =>
@@ -82,6 +101,8 @@ export function send(stage: Stage, messages: readonly Message[], ended: () => vo
   const environment = new ExecutionEnvironment(run, 'sender');
   const tools = { ...toolsOf(stage, environment), webhook: receivers.webhookOf(environment) };
   const { log, meter } = environment;
+  if (environment.troubled('pastVisibility')) overstay(environment);
+  for (const message of messages) message.holders += 1;
   const invited = messages.map(({ body }) => {
     const { delivery_id: deliveryId, not_before: notBefore } = invitationMessage.parse(JSON.parse(body));
     return { deliveryId, notBefore };
@@ -92,6 +113,7 @@ export function send(stage: Stage, messages: readonly Message[], ended: () => vo
     run.weather.settings.senderTimeoutSeconds,
     (invocation) => deliverInvitations(tools, { ...invocation, worker: worker(environment), log, meter }, invited),
     (ending) => {
+      for (const message of messages) message.holders -= 1;
       // What failed, and everything of a batch that failed as a whole, becomes visible again by itself.
       if (ending !== 'killed' && 'answer' in ending) {
         messages.forEach((message, place) => {
@@ -103,8 +125,71 @@ export function send(stage: Stage, messages: readonly Message[], ended: () => vo
   );
 }
 
+/** Freezes it, with its end forgotten, until the queue has given its messages to another one. */
+function overstay(environment: ExecutionEnvironment): void {
+  const { run, chance } = environment;
+  const { visibilityTimeoutSeconds, webhookDeadlineMs } = run.weather.settings;
+  const ms = visibilityTimeoutSeconds * 1000 * chance.between(1, 1.5);
+  run.during(chance, chance.pick([30, webhookDeadlineMs]), () => {
+    if (run.world.at + ms > run.calmAt) return;
+    environment.outlivesItsTime = true;
+    environment.freeze(ms);
+  });
+}
+
+/** One run of retention. */
+export function retain(stage: Stage): void {
+  const { run } = stage;
+  const environment = new ExecutionEnvironment(run, 'retain');
+  const { log, meter } = environment;
+  const tools = {
+    ledger: postgresRetention(runnerFor(environment)),
+    archive: archiveOf(stage, environment),
+    policy: { finishedDays: run.weather.retentionDays, byProducer: {} },
+  };
+  invoke(stage, environment, retainFunction.timeoutSeconds(run.weather.settings), (invocation) =>
+    archiveFinished(tools, { ...invocation, log, meter }),
+  );
+}
+
+function archiveOf({ run, archived }: Stage, environment: ExecutionEnvironment): Archive {
+  const options = {
+    name: 'PutObject',
+    timeoutMs: 10_000,
+    refusals: ['SlowDown', 'ECONNRESET'],
+    failures: ['InternalError', 'ECONNRESET'],
+  } as const;
+  return {
+    async write(page) {
+      const put = () =>
+        environment.call(options, async () => {
+          archived.push({ statementsBefore: run.executed.length, page });
+          return `page-${archived.length}`;
+        });
+      return put().catch(put);
+    },
+  };
+}
+
+/** One command of an operator's command line. `ended` hears whether it came to its end. */
+export function operate(
+  stage: Stage,
+  work: (database: StatementRunner, environment: ExecutionEnvironment) => Promise<void>,
+  ended: (done: boolean) => void,
+): void {
+  const environment = new ExecutionEnvironment(stage.run, 'operator');
+  invoke(
+    stage,
+    environment,
+    // A person waits no longer.
+    60,
+    () => work(runnerFor(environment), environment),
+    (ending) => ended(ending !== 'killed' && 'answer' in ending),
+  );
+}
+
 /**
- * One call of a product. `ended` hears whether it was answered.
+ * One call of a product. `ended` hears the answers; there are none when it failed.
  * @param tokens gives the tokens of the call: the same ones again make it a second run of the same call
  */
 export function command(
@@ -112,7 +197,7 @@ export function command(
   producer: string,
   commands: readonly ReminderCommand[],
   tokens: () => string,
-  ended: (answered: boolean) => void,
+  ended: (answers: readonly ReminderAnswer[]) => void,
 ): void {
   const { run, asked } = stage;
   const environment = new ExecutionEnvironment(run, producer);
@@ -133,7 +218,7 @@ export function command(
         const told = { at, statementsBefore, answer, statementsAfter: run.executed.length };
         if (one !== undefined) asked.push({ producer, command: one, ...told });
       });
-      ended(answers.length > 0);
+      ended(answers);
     },
   );
 }

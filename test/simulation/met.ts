@@ -7,16 +7,18 @@ export type Met = Readonly<Record<string, number>>;
 
 /** Counts what a run met. */
 export function metIn(evidence: Evidence): Met {
-  const met: Record<string, number> = {};
+  const met: Record<string, number> = Object.fromEntries(evidence.stage.run.met);
   const count = (what: string) => {
     met[what] = (met[what] ?? 0) + 1;
   };
+  const wrote = new Set(evidence.changes.map(({ statement }) => statement));
   const seen = new Set<string>();
   for (const executed of evidence.stage.run.executed) {
-    const { name, parameters, answers, by } = executed;
+    const { name, number, parameters, answers, by } = executed;
     if (by === 'operator' && Object.keys(parameters).length === 0) count(name);
     for (const answer of answers ?? []) if (typeof answer.answer === 'string') count(`${name} ${answer.answer}`);
     if (answers === null) count(`${name} refused`);
+    if (wrote.has(number)) count(`${name} wrote`);
     const again = `${name} ${JSON.stringify(parameters)}`;
     if ('token' in parameters && seen.has(again)) count(`${name} run again`);
     seen.add(again);

@@ -1,21 +1,22 @@
 // Products: what they schedule, change and ask, in their own time and at the worst moments; as twins, and again.
 import type { ReminderCommand } from '../../lambdas/core/answer-commands.ts';
 import type { NewReminder } from '../../lambdas/core/ports.ts';
-import { type Destination, operatorsOf } from './actors.ts';
 import type { Chance } from './chance.ts';
 import { command, type Stage, tick } from './functions.ts';
+import { operatorsOf } from './operators.ts';
 import type { Executed } from './run.ts';
 
 const instant = (at: number) => new Date(Math.round(at)).toISOString();
 
 export class Products {
   readonly #stage: Stage;
-  readonly #destinations: readonly Destination[];
   readonly #tickMs: number;
 
-  constructor(stage: Stage, destinations: readonly Destination[]) {
+  /** Reminders of the past: finished long ago, and asked for again. */
+  #past: readonly NewReminder[] = [];
+
+  constructor(stage: Stage) {
     this.#stage = stage;
-    this.#destinations = destinations;
     this.#tickMs = stage.run.weather.settings.tickSeconds * 1000;
   }
 
@@ -29,35 +30,64 @@ export class Products {
       const together = keys.splice(0, chance.integer(1, 4));
       run.during(chance, weather.troubledMs / 3, () => this.#schedule(together));
     }
-    run.onExecuted = (executed) => this.#provoke(executed);
+    for (const { key } of this.#past) this.#changeNowAndThen(key);
+    run.listen((executed) => this.#provoke(executed));
+    run.listen((executed) => this.#changeAfterEnd(executed));
     this.#stage.receivers.onArrival = (deliveryId, afterMs) => this.#changeWhileSent(deliveryId, afterMs);
   }
 
-  #schedule(keys: readonly string[]): void {
+  /** Plans a few reminders that live and end before anything goes wrong. Answers how long until nothing is asked any more. */
+  livePast(): number {
     const { run } = this.#stage;
+    const { world } = run;
+    const chance = world.chanceOf('past');
+    const spanMs = 3 * this.#tickMs;
+    run.during(chance, this.#tickMs, () => {
+      const keys = Array.from({ length: chance.integer(2, 4) }, (_, place) => `past-${place}`);
+      this.#past = keys.map((key) => this.#newReminder(key));
+      this.#call(
+        'product',
+        this.#past.map((reminder) => ({ verb: 'schedule', reminder })),
+      );
+      if (chance.happens(0.7)) this.#call('product', [{ verb: 'cancel', name: { key: 'past-0' } }]);
+    });
+    return spanMs;
+  }
+
+  #schedule(keys: readonly string[]): void {
+    const { run, destinations } = this.#stage;
+    // A product names what it was told that there is.
+    if (destinations.length === 0) {
+      run.world.after(1000, () => this.#schedule(keys));
+      return;
+    }
     const reminders = keys.map((key) => this.#newReminder(key));
     this.#call(
       'product',
       reminders.map((reminder) => ({ verb: 'schedule', reminder })),
     );
-    for (const { key } of reminders) {
-      const chance = run.world.chanceOf(`changes of ${key}`);
-      for (let changes = 0; changes < 3 && run.troubled('productChanges', key); changes += 1) {
-        const producer = chance.happens(0.1) ? 'rival' : 'product';
-        run.during(chance, run.weather.troubledMs / 2, () => this.#call(producer, [this.#change({ key })]));
-      }
+    for (const { key } of reminders) this.#changeNowAndThen(key);
+  }
+
+  #changeNowAndThen(key: string): void {
+    const { run } = this.#stage;
+    const chance = run.world.chanceOf(`changes of ${key}`);
+    for (let changes = 0; changes < 3 && run.troubled('productChanges', key); changes += 1) {
+      const producer = chance.happens(0.1) ? 'rival' : 'product';
+      run.during(chance, run.weather.troubledMs / 2, () => this.#call(producer, [this.#change({ key })]));
     }
   }
 
   #newReminder(key: string): NewReminder {
-    const { world } = this.#stage.run;
-    const { at } = world;
+    const { run, named, destinations } = this.#stage;
+    const { world } = run;
     const chance = world.chanceOf(`reminder ${key}`);
+    const known = run.troubled('unregistered', key) ? named : destinations;
     const due = this.#due(chance);
     return {
-      deliveryId: chance.uuid(at),
+      deliveryId: chance.uuid(world.at),
       key,
-      destination: this.#destinations[chance.integer(0, this.#destinations.length - 1)]?.name ?? '',
+      destination: chance.shuffled(known)[0] ?? '',
       userId: `user of ${key}`,
       dueAt: instant(due),
       expiresAt: chance.happens(0.25)
@@ -94,8 +124,9 @@ export class Products {
       };
     };
     const again = () => this.#call(producer, this.#withFreshIds(commands), triesLeft - 1);
-    command(this.#stage, producer, commands, sameTokens(), (answered) => {
-      if (!answered && triesLeft > 0) run.world.after(chance.between(0, this.#tickMs), again);
+    command(this.#stage, producer, commands, sameTokens(), (answers) => {
+      const unknown = answers.some((answer) => answer.answer === 'invalid' && answer.path === 'destination');
+      if ((unknown || answers.length === 0) && triesLeft > 0) run.world.after(chance.between(0, this.#tickMs), again);
     });
     if (run.troubled('productRepeats', producer)) {
       const repeat = () => command(this.#stage, producer, commands, sameTokens(), () => undefined);
@@ -127,12 +158,13 @@ export class Products {
       reschedule: { name, dueAt: instant(this.#due(chance)), ...more },
     };
     const key = 'key' in name ? name.key : 'key-0';
+    const past = this.#past.find((reminder) => reminder.key === key);
     return chance.pick<ReminderCommand>([
       reschedule,
       reschedule,
       { verb: 'cancel', name },
       { verb: 'get', name },
-      { verb: 'schedule', reminder: this.#newReminder(key) },
+      { verb: 'schedule', reminder: past ?? this.#newReminder(key) },
     ]);
   }
 
@@ -145,6 +177,18 @@ export class Products {
     const chance = run.world.chanceOf('changes while sent');
     const commands = chance.happens(0.7) ? [cancel] : [this.#change(name)];
     run.during(chance, afterMs, () => this.#call('product', commands));
+  }
+
+  /** A product that hears of an end asks for something else all the same. */
+  #changeAfterEnd({ name, answers }: Executed): void {
+    const { run } = this.#stage;
+    if (name !== 'unannounced' || answers === null) return;
+    const chance = run.world.chanceOf('changes after the end');
+    for (const { delivery_id: deliveryId } of answers) {
+      if (!run.troubled('changedAfterEnd', 'products')) continue;
+      const change = this.#change({ deliveryId: String(deliveryId) });
+      run.during(chance, chance.pick([30, this.#tickMs]), () => this.#call('product', [change]));
+    }
   }
 
   /** Right after a row was moved: what would hurt most is done to it, while the one who moved it is still busy. */
@@ -164,9 +208,7 @@ export class Products {
       () => tick(this.#stage),
       () => run.kill(by),
       () => run.kill(by),
-      chance.happens(0.5)
-        ? () => operators.pauseForAWhile()
-        : () => operators.offForAWhile(chance.shuffled(this.#destinations)[0]?.id ?? ''),
+      chance.happens(0.5) ? () => operators.pauseForAWhile() : () => operators.offForAWhile(),
     ];
     run.during(chance, chance.pick([30, 1000, run.weather.settings.leaseSeconds * 1000]), chance.pick(deeds));
   }

@@ -9,6 +9,10 @@ export interface Message {
   readonly body: string;
   visibleAt: number;
   receives: number;
+  /** When it was received last. */
+  receivedAt: number;
+  /** How many senders have it now. */
+  holders: number;
 }
 
 /** One way in which a message came to its end or its beginning, for the checker. */
@@ -44,7 +48,14 @@ export class QueueModel {
   send(body: string, delaySeconds: number): string {
     const { world } = this.#run;
     const messageId = this.#chance.uuid(world.at);
-    const message = { messageId, body, visibleAt: world.at + delaySeconds * 1000, receives: 0 };
+    const message = {
+      messageId,
+      body,
+      visibleAt: world.at + delaySeconds * 1000,
+      receives: 0,
+      receivedAt: 0,
+      holders: 0,
+    };
     const lost = this.#run.troubled('messageLost', 'queue');
     this.#tell(lost ? 'lost' : 'sent', message);
     if (!lost) this.#messages.push(message);
@@ -65,7 +76,13 @@ export class QueueModel {
         this.#tell('dead', message);
         continue;
       }
+      // Invisible for as long as it promised, and one that took it is not done yet: two have it now.
+      const since = world.at - message.receivedAt;
+      if (message.holders > 0 && since >= visibilityTimeoutSeconds * 1000) {
+        this.#run.meet('message visible again while its sender has it');
+      }
       message.receives += 1;
+      message.receivedAt = world.at;
       const again = this.#run.troubled('messageTwice', 'queue');
       message.visibleAt = world.at + (again ? this.#chance.between(0, 2000) : visibilityTimeoutSeconds * 1000);
       this.#tell('received', message);
@@ -89,7 +106,14 @@ export class QueueModel {
   redrive(): void {
     const { world } = this.#run;
     for (const { body } of this.#dead.splice(0)) {
-      const message = { messageId: this.#chance.uuid(world.at), body, visibleAt: world.at, receives: 0 };
+      const message = {
+        messageId: this.#chance.uuid(world.at),
+        body,
+        visibleAt: world.at,
+        receives: 0,
+        receivedAt: 0,
+        holders: 0,
+      };
       this.#messages.push(message);
       this.#tell('redriven', message);
     }
@@ -111,7 +135,12 @@ export function invitationsOf(environment: ExecutionEnvironment, queue: QueueMod
   async function send(invitations: readonly Invitation[]): Promise<Receipt[]> {
     const attempt = () =>
       environment.call(
-        { name: 'SendMessageBatch', timeoutMs: settings.transportTimeoutMs, refusals: ['InternalError', 'ECONNRESET'] },
+        {
+          name: 'SendMessageBatch',
+          timeoutMs: settings.transportTimeoutMs,
+          refusals: ['InternalError', 'ECONNRESET'],
+          failures: ['InternalError', 'ServiceUnavailable', 'ECONNRESET'],
+        },
         async () => invitations.flatMap((invitation) => accept(invitation)),
       );
     // The SDK sends again what failed: the first try may have been accepted too.

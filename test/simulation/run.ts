@@ -4,7 +4,7 @@ import { ledgerError } from '../../lambdas/store/data-api-errors.ts';
 import type { Parameters, Statement, StatementRunner } from '../../lambdas/store/statement.ts';
 import type { Chance } from './chance.ts';
 import type { ExecutionEnvironment } from './environment.ts';
-import type { VirtualDatabase } from './virtual-database.ts';
+import { damageCode, type VirtualDatabase } from './virtual-database.ts';
 import type { Trouble, Weather } from './weather.ts';
 import type { World } from './world.ts';
 
@@ -22,6 +22,12 @@ export interface Executed {
 /** Changes a statement's text before it runs: how a test plants a defect. */
 export type Plant = (name: string, text: string) => string;
 
+/** The next one that takes one of these reminders: a claim, or a sender. */
+export interface Rival {
+  readonly answer: 'claimed' | 'opened';
+  readonly ids: readonly string[];
+}
+
 type Work = () => void | Promise<void>;
 
 export class Run {
@@ -31,20 +37,48 @@ export class Run {
   readonly executed: Executed[] = [];
   /** What PostgreSQL refused: since statements run one at a time, nothing may be. */
   readonly refusals: string[] = [];
-  readonly calmAt: number;
+  /** When nothing goes wrong any more; as long as the troubles have not begun, nothing does. */
+  calmAt = 0;
+  /** How often each situation was met that no statement tells of. */
+  readonly met = new Map<string, number>();
+  /** Reminders whose row is damaged, or was: any update of a damaged row fails. */
+  readonly everDamaged = new Set<string>();
+  readonly #damaged = new Set<string>();
   readonly environments = new Map<string, ExecutionEnvironment>();
-  /** Hears of each statement that was run, right after it. */
-  onExecuted: (executed: Executed) => void = () => undefined;
   readonly #plant: Plant;
+  readonly #listeners: ((executed: Executed) => void | Promise<void>)[] = [];
   readonly #named = new Map<string, number>();
-  readonly #awaited: { readonly ids: readonly string[]; readonly work: Work }[] = [];
+  readonly #awaited: { readonly rival: Rival; readonly work: Work }[] = [];
 
   constructor(world: World, weather: Weather, database: VirtualDatabase, plant: Plant) {
     this.world = world;
     this.weather = weather;
     this.database = database;
-    this.calmAt = world.at + weather.troubledMs;
     this.#plant = plant;
+  }
+
+  /** `hear` is told of each statement of the ledger that was run, right after it. */
+  listen(hear: (executed: Executed) => void | Promise<void>): void {
+    this.#listeners.push(hear);
+  }
+
+  /** From now on things go wrong, for as long as the weather says. */
+  beginTroubles(): void {
+    this.calmAt = this.world.at + this.weather.troubledMs;
+  }
+
+  meet(what: string): void {
+    this.met.set(what, (this.met.get(what) ?? 0) + 1);
+  }
+
+  /** Damages a reminder's row, as where a page of it cannot be read, or mends it. */
+  async damage(id: string, damaged: boolean): Promise<void> {
+    if (damaged === this.#damaged.has(id)) return;
+    if (damaged) this.#damaged.add(id);
+    else this.#damaged.delete(id);
+    this.everDamaged.add(id);
+    this.world.note('database', `row ${id} is ${damaged ? 'damaged' : 'mended'}`);
+    await this.database.damage([...this.#damaged]);
   }
 
   newName(kind: string): string {
@@ -88,17 +122,17 @@ export class Run {
   }
 
   /**
-   * Does `work` soon after one of these reminders is opened anew, or at last when a long time has passed.
+   * Does `work` soon after one of these reminders is taken anew, or at last when a long time has passed.
    * Twice the longest pause between two attempts that do not fail, so that it mostly comes to that.
    */
-  onceOpened(ids: readonly string[], work: Work): void {
+  onceTaken(rival: Rival, work: Work): void {
     let done = false;
     const once = () => {
       if (done) return;
       done = true;
       return work();
     };
-    this.#awaited.push({ ids, work: once });
+    this.#awaited.push({ rival, work: once });
     const { allowanceSeconds, retryCapSeconds } = this.weather.settings;
     this.world.after(this.untilCalm(2 * (allowanceSeconds + retryCapSeconds) * 1000), once);
   }
@@ -121,27 +155,28 @@ export class Run {
       const executed = { number, at, name, by, parameters, answers };
       this.executed.push(executed);
       this.world.note(by, `#${number} ${name} ${brief(parameters)} -> ${rows.map(([answer]) => answer).join(' ')}`);
-      this.#tellOpened(executed);
-      this.onExecuted(executed);
+      this.#tellTaken(executed);
+      for (const hear of this.#listeners) await hear(executed);
       return rows;
     } catch (error) {
       if (!(error instanceof pg.DatabaseError)) throw error;
       this.executed.push({ number, at, name, by, parameters, answers: null });
-      this.refusals.push(`#${number} ${name} by ${by}: ${error.message} (${error.code})`);
+      if (error.code !== damageCode)
+        this.refusals.push(`#${number} ${name} by ${by}: ${error.message} (${error.code})`);
       this.world.note(by, `#${number} ${name} ${brief(parameters)} refused: ${error.message}`);
       const message = `ERROR: ${error.message}; SQLState: ${error.code}`;
       throw Object.assign(new Error(message), { name: 'DatabaseErrorException' });
     }
   }
 
-  /** Whoever waits for a next attempt goes on while it is under way, or a little later. */
-  #tellOpened({ name, answers }: Executed): void {
-    if (name !== 'open') return;
-    const opened = (answers ?? []).flatMap(({ answer, delivery_id: id }) => (answer === 'opened' ? [String(id)] : []));
-    const isOpened = ({ ids }: { ids: readonly string[] }) => ids.some((id) => opened.includes(id));
-    for (const one of this.#awaited.filter(isOpened)) {
+  /** Whoever waits for a rival goes on while that one is under way, or a little later. */
+  #tellTaken({ answers }: Executed): void {
+    if (this.#awaited.length === 0) return;
+    const isTaken = ({ rival }: { rival: Rival }) =>
+      answers?.some(({ answer, delivery_id: id }) => answer === rival.answer && rival.ids.includes(String(id)));
+    for (const one of this.#awaited.filter(isTaken)) {
       this.#awaited.splice(this.#awaited.indexOf(one), 1);
-      const chance = this.world.chanceOf('once opened');
+      const chance = this.world.chanceOf('once taken');
       this.during(chance, chance.pick([20, 200, 2000]), one.work);
     }
   }
@@ -153,9 +188,11 @@ export class Run {
   }
 }
 
-/** The reminders that a parameter names. */
-function idsIn(json: unknown): string[] {
-  return String(json).match(/(?<=delivery_id\W+)[0-9a-f-]{36}/g) ?? [];
+/** Who would make a command one that comes too late: the next sender of what it settles, the next claim of what it marks. */
+function overtaking(name: string, { outcomes, receipts, deliveries }: Parameters): Rival | null {
+  const ids = String(outcomes ?? receipts ?? deliveries).match(/(?<=delivery_id\W+|[[,]")[0-9a-f-]{36}/g) ?? [];
+  if (name === 'settle') return { answer: 'opened', ids };
+  return name === 'enqueue' || name === 'release' ? { answer: 'claimed', ids } : null;
 }
 
 /** The parameters that tell one run of a statement from another. */
@@ -186,9 +223,10 @@ export function runnerFor(environment: ExecutionEnvironment): StatementRunner {
               name,
               timeoutMs: settings.dataApiTimeoutMs,
               refusals: ['ServiceUnavailableError', 'ThrottlingException', 'StatementTimeoutException', 'ECONNRESET'],
+              failures: ['ECONNRESET', 'InternalServerErrorException', 'ServiceUnavailableError'],
             },
             () => run.execute(environment.name, name, text, parameters),
-            name === 'settle' ? idsIn(parameters.outcomes) : [],
+            overtaking(name, parameters),
           );
           return rows.map(([answer, payload]) => {
             const row = JSON.parse(answer ?? 'null');

@@ -1,5 +1,6 @@
 // The fixed seeds of continuous integration, in two parts that two workers can share.
 import { expect } from 'vitest';
+import { writingStatements } from '../mutants/mutants.ts';
 import { failureText, runSeeds } from './run-seeds.ts';
 
 /** How many seeds of both stages one part runs. */
@@ -16,7 +17,15 @@ const rare = [
   'claim parked',
   'open expired',
   'open token_used',
-  ...['open', 'claim', 'settle'].map((statement) => `${statement} run again`),
+  'message visible again while its sender has it',
+  'add-destination conflict',
+  'claim refused',
+  'readmit readmitted',
+  'archive archived',
+  ...['open', 'claim', 'settle', 'cancel', 'reschedule'].map((statement) => `${statement} run again`),
+  ...['open', 'claim', 'settle', 'enqueue', 'release', 'schedule', 'SendMessageBatch', 'PutEvents', 'PutObject'].map(
+    (call) => `${call} failed after its effect`,
+  ),
 ];
 
 /** Runs one part of the 500 schedules: each seed once with the numbers of each stage. */
@@ -36,4 +45,8 @@ export async function expectSeedsToHold(part: 0 | 1): Promise<void> {
   expect(Object.keys(report.ends).sort()).toEqual(['cancelled', 'dead', 'delivered', 'expired', 'held']);
   expect(report.requests).toBeGreaterThan(report.ends.delivered ?? 0);
   expect(rare.filter((what) => !report.met[what])).toEqual([]);
+  // All that can change the ledger has done so.
+  const writing = (await writingStatements()).map(({ subject }) => `${subject} wrote`);
+  expect(writing.filter((what) => !report.met[what])).toEqual([]);
+  expect(writing.length).toBeGreaterThan(10);
 }

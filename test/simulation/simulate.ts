@@ -1,7 +1,8 @@
 // Runs one seed from its first command until everything has come to its end, and has it checked.
-import { type Destination, startOperators, startPoller, startTicks, whatWaits } from './actors.ts';
+import { startPoller, startTicks, whatWaits } from './actors.ts';
 import { type Checked, check } from './checker.ts';
 import { type Stage, tick } from './functions.ts';
+import { register, startDamages, startOperators } from './operators.ts';
 import { Products } from './products.ts';
 import { QueueModel } from './queue-model.ts';
 import { Receivers } from './receivers.ts';
@@ -32,28 +33,35 @@ export async function simulate(
 ): Promise<Simulated> {
   await database.reset();
   const world = new World(`${stageName} ${seed}`);
-  const run = new Run(
-    world,
-    drawWeather((concern) => world.chanceOf(`weather, ${concern}`), stageName),
-    database,
-    plant,
-  );
+  const weather = drawWeather((concern) => world.chanceOf(`weather, ${concern}`), stageName);
+  const run = new Run(world, weather, database, plant);
   const stage: Stage = {
     run,
     queue: new QueueModel(run),
     receivers: new Receivers(run),
     asked: [],
+    named: [],
+    destinations: [],
+    registered: [],
+    archived: [],
     announced: [],
     running: 0,
   };
-  world.note('weather', JSON.stringify(run.weather));
-  const destinations = await register(run);
-  startTicks(stage);
+  world.note('weather', JSON.stringify(weather));
+  const products = new Products(stage);
   startPoller(stage);
-  startOperators(stage, destinations);
-  new Products(stage, destinations).start();
-  const finished = startCalmTicks(stage);
-  await world.run(finished);
+  if (weather.pastDays > 0) {
+    register(stage, 1);
+    await world.run(startCalmTicks(stage, products.livePast()));
+    world.leap(weather.pastDays * 86_400_000);
+  }
+  run.beginTroubles();
+  register(stage, weather.destinations);
+  startTicks(stage);
+  startOperators(stage);
+  startDamages(stage);
+  products.start();
+  await world.run(startCalmTicks(stage, weather.troubledMs));
   const checked = await check(stage);
   return {
     ...checked,
@@ -62,28 +70,8 @@ export async function simulate(
     hash: world.hash(),
     trace: world.trace,
     statements: run.executed.length,
-    virtualSeconds: (world.at - world.beginning) / 1000,
+    virtualSeconds: (world.at - world.beginning - world.leaptMs) / 1000,
   };
-}
-
-async function register(run: Run): Promise<Destination[]> {
-  const { world, weather } = run;
-  const chance = world.chanceOf('destinations');
-  const made: Destination[] = [];
-  for (let place = 0; place < weather.destinations; place += 1) {
-    const destination = { id: chance.uuid(world.at), name: `destination-${place}` };
-    const contract = chance.pick(['honours-key', 'honours-key', 'honours-key', 'status-lookup', 'none']);
-    const policy = chance.happens(0.2) ? { maxFailures: chance.integer(1, 4) } : {};
-    const deadlineMs = chance.happens(0.3) ? chance.integer(100, weather.settings.webhookDeadlineMs) : null;
-    await run.operate(
-      'register',
-      `INSERT INTO destination (destination_id, name, url, owner, contract, state, state_since, deadline_ms, policy, created_at)
-       VALUES ($1, $2, $3, 'simulation', $4, 'active', now(), $5, $6, now())`,
-      [destination.id, destination.name, `https://${destination.name}.example/hook`, contract, deadlineMs, policy],
-    );
-    made.push(destination);
-  }
-  return made;
 }
 
 /**
@@ -100,10 +88,10 @@ function latestEnd({ weather, calmAt }: Run, lastDue: number): number {
 }
 
 /**
- * When the troubles are over: ticks whenever there is something for one. Answers whether the run is at its end: every
+ * When `ms` are over: ticks whenever there is something for one. Answers whether the run is at its end: every
  * reminder at rest, no message left, no invocation under way; or out of time.
  */
-function startCalmTicks(stage: Stage): () => boolean {
+function startCalmTicks(stage: Stage, ms: number): () => boolean {
   const { run, queue } = stage;
   const { world, weather } = run;
   const tickMs = weather.settings.tickSeconds * 1000;
@@ -114,8 +102,9 @@ function startCalmTicks(stage: Stage): () => boolean {
     finished = atRest || world.at > latestEnd(run, lastDue);
     if (due) tick(stage);
     const next = due ? world.at : Math.min(wakes ?? Number.POSITIVE_INFINITY, queue.nextVisible() ?? world.at);
-    world.after(Math.max(next - world.at, 0) + tickMs * world.chanceOf('calm ticks').between(0.5, 1.5), look);
+    if (!finished)
+      world.after(Math.max(next - world.at, 0) + tickMs * world.chanceOf('calm ticks').between(0.5, 1.5), look);
   };
-  world.after(weather.troubledMs + 1, look);
+  world.after(ms + 1, look);
   return () => finished;
 }

@@ -55,6 +55,19 @@ BEGIN
 END
 $$;`;
 
+/** What PostgreSQL says of a row that is damaged: data_corrupted. */
+export const damageCode = 'XX001';
+
+/** Whatever is done to a damaged row fails; which ones are is a setting, so that sound rows pay nothing. */
+const damages = `
+CREATE FUNCTION sim.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE EXCEPTION 'this row is damaged' USING ERRCODE = '${damageCode}';
+END
+$$;
+CREATE TRIGGER damaged BEFORE UPDATE ON reminder_delivery FOR EACH ROW
+  WHEN (strpos(current_setting('sim.damaged'), CAST(OLD.delivery_id AS text)) > 0) EXECUTE FUNCTION sim.refuse();`;
+
 export type VirtualDatabase = Awaited<ReturnType<typeof startVirtualDatabase>>;
 
 /** Starts a server with the migrated schema, its changes recorded, and one session whose time the caller sets. */
@@ -87,6 +100,9 @@ export async function startVirtualDatabase() {
     await sql(`CREATE TRIGGER recorded AFTER INSERT OR UPDATE OR DELETE ON ${table}
                FOR EACH ROW EXECUTE FUNCTION sim.record()`);
   }
+  await sql(damages);
+  const damage = (ids: readonly string[]) => sql(`SELECT set_config('sim.damaged', $1, false)`, [ids.join(' ')]);
+  await damage([]);
   await sql(`SELECT set_config('sim.now', '2000-01-01 00:00:00Z', false), set_config('sim.statement', '0', false)`);
   // Each text is planned once: to plan costs more than to run.
   for (const setting of ["plan_cache_mode = 'force_generic_plan'", 'search_path = public, sim, pg_catalog']) {
@@ -112,12 +128,16 @@ export async function startVirtualDatabase() {
     ${tables.map((table) => `DELETE FROM ${table};`).join('\n')}
     INSERT INTO dispatch_gate (paused) VALUES (false);
     DELETE FROM sim.history;
-    PERFORM setval('lifecycle_event_event_no_seq', 1, false), setval('sim.history_place_seq', 1, false);
+    PERFORM setval('lifecycle_event_event_no_seq', 1, false),
+      setval('claim_exclusion_exclusion_no_seq', 1, false), setval('operator_action_action_no_seq', 1, false),
+      setval('sim.history_place_seq', 1, false);
   END $$`;
   return {
     sql,
     tables,
     runAt,
+    /** From now on the rows of these reminders are damaged, and no others. */
+    damage,
     /** Runs a statement with named parameters. */
     async run(moment: Moment, text: string, parameters: Parameters): Promise<(string | null)[][]> {
       const bound = bindParameters(
@@ -145,6 +165,7 @@ export async function startVirtualDatabase() {
     },
     /** Empties all tables, so that the next run finds them as the first one did. */
     async reset(): Promise<void> {
+      await damage([]);
       await sql(emptying);
       // Rows lie where the first run's lay: where they lie decides in which order equal index entries are found.
       resets += 1;

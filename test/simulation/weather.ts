@@ -7,6 +7,7 @@ export const troubles = [
   'notRun',
   'answerLost',
   'runTwice',
+  'failedAfter',
   'late',
   'slow',
   'killed',
@@ -15,6 +16,7 @@ export const troubles = [
   'timeoutOff',
   'outlived',
   'heldBack',
+  'pastVisibility',
   'skew',
   'tickLost',
   'tickTwice',
@@ -37,10 +39,14 @@ export const troubles = [
   'keysMissing',
   'gatePaused',
   'destinationOff',
+  'registeredTwice',
+  'unregistered',
+  'damaged',
   'busRefuses',
   'productRepeats',
   'productChanges',
   'changedWhileSent',
+  'changedAfterEnd',
   'provoked',
 ] as const;
 export type Trouble = (typeof troubles)[number];
@@ -51,6 +57,10 @@ export interface Weather {
   readonly troubledMs: number;
   readonly reminders: number;
   readonly destinations: number;
+  /** Before the troubles some reminders lived and ended, and so many days passed; 0: they did not. */
+  readonly pastDays: number;
+  /** How long what is finished stays, days. */
+  readonly retentionDays: number;
   readonly sendBatchSize: number;
   /** 0: never. */
   readonly odds: Readonly<Record<Trouble, number>>;
@@ -62,7 +72,8 @@ const strength: Partial<Record<Trouble, readonly [number, ...number[]]>> = {
   ...{ permanent: [0.01, 0.05], gone: [0.01, 0.05], purge: [0.02, 0.1] },
   ...{ gatePaused: [0.02, 0.06], destinationOff: [0.02, 0.06], pollerOff: [0.01, 0.04], throttled: [0.05, 0.2] },
   ...{ provoked: [0.05, 0.15, 0.3], keysMissing: [0.05, 0.2] },
-  ...{ changedWhileSent: [0.1, 0.3], outlived: [0.1, 0.3], heldBack: [0.1, 0.3] },
+  ...{ changedWhileSent: [0.1, 0.3], changedAfterEnd: [0.05, 0.15], outlived: [0.1, 0.3], heldBack: [0.1, 0.3] },
+  ...{ pastVisibility: [0.05, 0.15], damaged: [0.1, 0.3] },
   ...{ retry: [0.3, 0.6, 0.9], noAnswer: [0.1, 0.3, 0.6], slowAnswer: [0.1, 0.3, 0.6] },
 };
 const often: readonly Trouble[] = [
@@ -93,6 +104,8 @@ export function drawWeather(of: (concern: string) => Chance, stage: 'production'
     troubledMs: of('span').between(6, 20) * base.allowanceSeconds * 1000,
     reminders: of('reminders').integer(3, 12),
     destinations: of('destinations').integer(1, 4),
+    pastDays: of('past').happens(0.35) ? of('past').between(31, 90) : 0,
+    retentionDays: of('retention').pick([30, 60]),
     sendBatchSize: of('send batch').pick([2, 10]),
     odds,
   };

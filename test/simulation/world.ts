@@ -23,10 +23,12 @@ export class World {
   readonly beginning = beginning;
   /** Virtual milliseconds since the epoch, in eighths, which a double and a timestamp both hold. True, and the database's. */
   at = beginning;
+  /** How much of that time nothing was done. */
+  leaptMs = 0;
   readonly trace: TraceLine[] = [];
   readonly #seed: string;
   readonly #streams = new Map<string, Chance>();
-  readonly #planned: Planned[] = [];
+  #planned: Planned[] = [];
   readonly #hash = createHash('sha256');
   #order = 0;
 
@@ -56,6 +58,14 @@ export class World {
       else high = middle;
     }
     this.#planned.splice(low, 0, { at, order: this.#order, work });
+  }
+
+  /** Lets much time pass in which nothing is done: what is still planned comes as long after it as before. */
+  leap(ms: number): void {
+    this.leaptMs += ms;
+    this.at += ms;
+    this.#planned = this.#planned.map((planned) => ({ ...planned, at: planned.at + ms }));
+    this.note('world', `${ms / 86_400_000} days pass`);
   }
 
   /** Writes a line of the trace: every line goes into the hash that tells two runs apart. */

@@ -1,0 +1,165 @@
+// Operators: they register destinations, pause, purge and redrive, run retention, and readmit what a claim set aside.
+import {
+  addDestination,
+  type DestinationContract,
+  type NewDestination,
+} from '../../lambdas/store/statements/add-destination.ts';
+import { listExclusions } from '../../lambdas/store/statements/list-exclusions.ts';
+import { readmit } from '../../lambdas/store/statements/readmit.ts';
+import { operate, retain, type Stage } from './functions.ts';
+
+/** What receivers promise: most of them to honour a repeated key. */
+const contracts = ['honours-key', 'honours-key', 'honours-key', 'status-lookup', 'none'] as const;
+
+/** What an operator can do to the whole; each has its way back when the troubles end. */
+export function operatorsOf({ run, destinations }: Stage) {
+  const { world } = run;
+  const chance = world.chanceOf('operators');
+  const gate = (paused: boolean) =>
+    run.operate(
+      paused ? 'pause' : 'resume',
+      'UPDATE dispatch_gate SET paused = $1, paused_since = CASE WHEN $1 THEN now() END',
+      [paused],
+    );
+  const destinationState = (name: string, state: string) =>
+    run.operate('destination', 'UPDATE destination SET state = $2, state_since = now() WHERE name = $1', [name, state]);
+  /** Mostly short: while nothing may be sent, nothing much can go wrong. */
+  const aWhile = () => run.untilCalm(chance.happens(0.3) ? run.longWait(chance) : chance.between(10, 20_000));
+  return {
+    gate,
+    destinationState,
+    async pauseForAWhile(): Promise<void> {
+      await gate(true);
+      world.after(aWhile(), () => gate(false));
+    },
+    /** Any of them. */
+    async offForAWhile(): Promise<void> {
+      const [name] = chance.shuffled(destinations);
+      if (name === undefined) return;
+      await destinationState(name, chance.pick(['paused', 'disabled', 'broken']));
+      world.after(aWhile(), () => destinationState(name, 'active'));
+    },
+  };
+}
+
+/** Operators at work while the troubles last. All is back to normal when they end. */
+export function startOperators(stage: Stage): void {
+  const { run, queue, destinations } = stage;
+  const { world, weather } = run;
+  const chance = world.chanceOf('rounds of operators');
+  const tickMs = weather.settings.tickSeconds * 1000;
+  const operators = operatorsOf(stage);
+  const round = async (): Promise<void> => {
+    if (run.troubled('gatePaused', 'operators')) await operators.pauseForAWhile();
+    if (run.troubled('destinationOff', 'operators')) await operators.offForAWhile();
+    if (run.troubled('purge', 'operators')) queue.purge();
+    if (run.troubled('redrive', 'operators')) queue.redrive();
+    if (world.at < run.calmAt) world.after(chance.between(0.3, 2) * tickMs, round);
+  };
+  world.after(0, round);
+  world.after(weather.troubledMs, async () => {
+    await operators.gate(false);
+    for (const name of destinations) await operators.destinationState(name, 'active');
+    queue.redrive();
+  });
+  // Without a past nothing is old enough for retention.
+  if (weather.pastDays > 0) {
+    for (let times = chance.integer(2, 4); times > 0; times -= 1) {
+      run.during(chance, weather.troubledMs / 2, () => retain(stage));
+    }
+    world.after(weather.troubledMs, () => retain(stage));
+  }
+}
+
+/** Registers destinations, one command each, until an operator is told that it is there; products may then name it. */
+export function register(stage: Stage, count: number): void {
+  const { run } = stage;
+  const chance = run.world.chanceOf('destinations');
+  const { webhookDeadlineMs, tickSeconds } = run.weather.settings;
+  for (let place = 0; place < count; place += 1) {
+    const name = `destination-${stage.named.length}`;
+    stage.named.push(name);
+    const wish = {
+      name,
+      url: `https://${name}.example/hook`,
+      owner: 'simulation',
+      contract: chance.pick<DestinationContract>(contracts),
+      deadlineMs: chance.happens(0.3) ? chance.integer(100, webhookDeadlineMs) : null,
+    } as const;
+    const policy = chance.happens(0.2) ? { maxFailures: chance.integer(1, 4) } : {};
+    const ask = () => add(stage, wish, policy, ask);
+    run.during(chance, place * tickSeconds * 1000, ask);
+    if (run.troubled('registeredTwice', name)) {
+      const other = chance.happens(0.5) ? wish : { ...wish, url: `https://other-${name}.example/hook` };
+      run.during(chance, (place + 1) * 1000, () => add(stage, other, policy, () => undefined));
+    }
+  }
+}
+
+const statement = { name: 'policy', timeoutMs: 4000, refusals: ['ECONNRESET'], failures: ['ECONNRESET'] } as const;
+
+function add(stage: Stage, wish: Omit<NewDestination, 'destinationId'>, policy: object, again: () => void): void {
+  const { run, destinations } = stage;
+  operate(
+    stage,
+    async (database, environment) => {
+      const asked = { ...wish, destinationId: environment.chance.uuid(run.world.at) };
+      const [answer] = await database.run(addDestination, asked);
+      if (answer === undefined || answer.answer === null) throw new Error('run it again');
+      stage.registered.push({ asked, answer });
+      if (destinations.includes(wish.name)) return;
+      // There is no command for a policy.
+      const byHand = () =>
+        environment.call(statement, () =>
+          run.operate('policy', 'UPDATE destination SET policy = $2 WHERE name = $1', [wish.name, policy]),
+        );
+      await byHand().catch(byHand);
+      if (!destinations.includes(wish.name)) destinations.push(wish.name);
+    },
+    (done) => {
+      const { tickSeconds } = run.weather.settings;
+      if (!done) run.during(run.world.chanceOf('destinations'), tickSeconds * 1000, again);
+    },
+  );
+}
+
+/** Rows get damaged, claims set them aside, and operators mend and readmit them. */
+export function startDamages(stage: Stage): void {
+  const { run } = stage;
+  const { world, weather } = run;
+  const chance = world.chanceOf('damages');
+  const tickMs = weather.settings.tickSeconds * 1000;
+  const look = () => void world.after(chance.between(0.2, 3) * tickMs, () => readmitAll(stage, look));
+  run.listen(async ({ name, answers }) => {
+    if (name === 'exclude') look();
+    if (name !== 'schedule' || answers === null) return;
+    for (const { answer, delivery_id: id } of answers) {
+      if (answer !== 'scheduled' || !run.troubled('damaged', String(id)) || run.everDamaged.has(String(id))) continue;
+      await run.damage(String(id), true);
+      // Also what no claim could set aside is mended one day.
+      world.after(run.untilCalm(run.longWait(chance)), () => run.damage(String(id), false));
+    }
+  });
+  world.after(weather.troubledMs, async () => {
+    for (const id of run.everDamaged) await run.damage(id, false);
+  });
+}
+
+/** Mends what is set aside, or forgets to, and readmits it. */
+function readmitAll(stage: Stage, again: () => void): void {
+  const { run } = stage;
+  operate(
+    stage,
+    async (database, { chance }) => {
+      const rows = await database.run(listExclusions, { limit: 500 });
+      for (const { delivery_id: deliveryId } of rows) {
+        if (chance.happens(0.7)) run.world.after(0, () => run.damage(deliveryId, false));
+        const token = chance.uuid(run.world.at);
+        await database.run(readmit, { token, deliveryId, actor: 'operator', reason: 'mended', ticket: null });
+      }
+    },
+    (done) => {
+      if (!done) again();
+    },
+  );
+}
