@@ -5,6 +5,8 @@ export interface PlantedDefect {
   readonly name: string;
   readonly breaks: string;
   readonly plant: Plant;
+  /** A trigger of the database that would refuse what the defect does. @default none would */
+  readonly without?: string;
 }
 
 /** @throws {Error} when the statement has not the text any more: a defect that is not planted would never be found */
@@ -21,7 +23,104 @@ function both(...plants: readonly Plant[]): Plant {
   return (name, text) => plants.reduce((changed, plant) => plant(name, changed), text);
 }
 
+const past = `now() - make_interval(secs => CAST(:retention_seconds AS bigint))`;
+
 export const plantedDefects: readonly PlantedDefect[] = [
+  {
+    name: 'who asks for a key that is taken is told a second id',
+    breaks: 'P2',
+    plant: change('schedule', "'delivery_id', t.delivery_id,", "'delivery_id', i.delivery_id,"),
+  },
+  {
+    name: 'a claim changes the key',
+    breaks: 'P2',
+    without: 'identity_never_changes',
+    plant: change(
+      'claim',
+      "SET state = 'dispatching',",
+      "SET state = 'dispatching', idempotency_key = r.idempotency_key || '+',",
+    ),
+  },
+  {
+    name: 'a reschedule revives what is dead',
+    breaks: 'P3',
+    plant: both(
+      change('reschedule', "a.state IN ('delivered', 'dead', 'expired',", "a.state IN ('delivered', 'expired',"),
+      change('reschedule', ' OR a.attempt_no > a.definite_attempts', ''),
+    ),
+  },
+  {
+    name: 'a cancel takes what has expired',
+    breaks: 'P3',
+    without: 'known_transition',
+    plant: change('cancel', "l.state IN ('delivered', 'expired')", "l.state IN ('delivered')"),
+  },
+  {
+    name: 'open writes no intent',
+    breaks: 'P5',
+    plant: change(
+      'open',
+      'j.delivery_id = o.delivery_id\n), noted',
+      'j.delivery_id = o.delivery_id AND false\n), noted',
+    ),
+  },
+  {
+    name: 'forget deletes answers that are young',
+    breaks: 'P5',
+    without: 'answers_are_insert_only',
+    plant: change('forget', 'o.token < (SELECT token FROM before) AND o.answered_at < (SELECT at FROM cut)', 'true'),
+  },
+  {
+    name: 'a recovered attempt counts as no failure',
+    breaks: 'P9',
+    plant: change('claim', 'failures = r.failures + 1', 'failures = r.failures'),
+  },
+  {
+    name: 'a failure that the sender tells is not counted',
+    breaks: 'P9',
+    plant: change('settle', 'failures = v.failures', 'failures = r.failures'),
+  },
+  {
+    name: 'a refused hand-off wakes in infinity',
+    breaks: 'P11',
+    plant: change('release', 'wake_at = now() +', "wake_at = CAST('infinity' AS timestamptz) +"),
+  },
+  {
+    name: 'what was parked wakes no more',
+    breaks: 'P11',
+    plant: change(
+      'unpark',
+      'wake_at = r.next_attempt_at - make_interval(secs => CAST(:lookahead_seconds AS double precision))',
+      "wake_at = CAST('infinity' AS timestamptz)",
+    ),
+  },
+  {
+    name: 'an open that is run again opens once more',
+    breaks: 'commands',
+    plant: change('open', "WHEN t.used THEN 'token_used'\n", ''),
+  },
+  {
+    name: 'a claim takes what is set aside',
+    breaks: 'matrix',
+    plant: change(
+      'claim',
+      'FROM claim_exclusion x WHERE x.readmitted_at IS NULL',
+      'FROM claim_exclusion x WHERE false',
+    ),
+  },
+  {
+    name: 'what is young is archived',
+    breaks: 'retention',
+    plant: both(
+      change('list-archivable', `AND r.next_attempt_at <= ${past}`, ''),
+      change('list-archivable', `AND r.state_since <= ${past}`, ''),
+    ),
+  },
+  {
+    name: 'the archive gets no receipt of the queue',
+    breaks: 'retention',
+    plant: change('list-archivable', 'JOIN handoff h ON h.delivery_id = f.delivery_id', 'JOIN handoff h ON false'),
+  },
   {
     name: 'the mark has no fence: a late enqueue marks what another claim holds',
     breaks: 'P6',

@@ -3,7 +3,7 @@ import type { Broken } from './evidence.ts';
 import { addMet, type Met } from './met.ts';
 import type { Plant } from './run.ts';
 import { type Simulated, type SimulatedStage, simulate } from './simulate.ts';
-import { startVirtualDatabase } from './virtual-database.ts';
+import { startVirtualDatabase, type VirtualDatabase } from './virtual-database.ts';
 
 /** A seed that broke a promise. */
 export interface FailedSeed {
@@ -42,11 +42,13 @@ export async function runSeeds(options: {
   readonly firstSeed: number;
   readonly stages: readonly SimulatedStage[];
   readonly plant?: Plant;
+  /** @default one of its own, which is stopped after */
+  readonly database?: VirtualDatabase;
   /** Ends the series. @default never */
   readonly enough?: (failed: readonly FailedSeed[]) => boolean;
   readonly onSchedule?: (simulated: Simulated) => void;
 }): Promise<SeedsReport> {
-  const database = await startVirtualDatabase();
+  const database = options.database ?? (await startVirtualDatabase());
   const began = performance.now();
   const failed: FailedSeed[] = [];
   const ends: Record<string, number> = {};
@@ -72,7 +74,7 @@ export async function runSeeds(options: {
       }
     }
   } finally {
-    await database.stop();
+    if (options.database === undefined) await database.stop();
   }
   const seconds = (performance.now() - began) / 1000;
   const { virtual, ...counted } = sums;
