@@ -49,7 +49,7 @@ export const promises: Readonly<Record<string, string>> = {
 };
 
 /** The promises that the tables break, each with the reminders that do. */
-export async function brokenPromises(sql: (text: string) => Promise<unknown>): Promise<string[]> {
+export async function brokenPromises(sql: Sql): Promise<string[]> {
   const columns = Object.values(promises).map((query, place) => `ARRAY(${query}) AS p${place}`);
   const [found] = (await sql(`SELECT ${columns.join(', ')}`)) as Record<string, string[]>[];
   return Object.keys(promises).flatMap((promise, place) => {
@@ -57,3 +57,21 @@ export async function brokenPromises(sql: (text: string) => Promise<unknown>): P
     return ids.length === 0 ? [] : [`${promise}: ${ids}`];
   });
 }
+
+type Sql = (text: string) => Promise<unknown>;
+
+/** From now on every move of a row is noted, with the states before and after it. */
+export async function watchMoves(sql: Sql): Promise<void> {
+  await sql('CREATE SCHEMA watch');
+  await sql('CREATE TABLE watch.moves (delivery_id uuid, before text, after text)');
+  await sql(`CREATE FUNCTION watch.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+    INSERT INTO watch.moves VALUES (NEW.delivery_id, OLD.state, NEW.state); RETURN NULL; END $$`);
+  await sql(`CREATE TRIGGER watched AFTER UPDATE ON reminder_delivery FOR EACH ROW
+    WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION watch.note()`);
+}
+
+/** The noted moves out of an end that no command of a product, a claim or a sender may make (P3). */
+export const forbiddenMoves = (sql: Sql): Promise<unknown> =>
+  sql(`SELECT DISTINCT before, after FROM watch.moves WHERE before = 'delivered'
+    OR (before IN ('expired', 'cancelled') AND after <> 'delivered')
+    OR (before = 'dead' AND after NOT IN ('delivered', 'cancelled'))`);

@@ -7,7 +7,7 @@ import { comparable, ledgerTables } from '../ledger/ledger-rows.ts';
 import { startTestLedger, type TestLedger, worker } from '../ledger/test-ledger.ts';
 import { Chance } from '../simulation/chance.ts';
 import { arrangeCast, type Contender, ids, openContender, untilWaiting } from './contenders.ts';
-import { brokenPromises } from './promises.ts';
+import { brokenPromises, forbiddenMoves, watchMoves } from './promises.ts';
 import { type Play, plays } from './verbs.ts';
 
 const limitMs = Number(process.env.STORM_SECONDS ?? 8) * 1000;
@@ -23,12 +23,7 @@ beforeAll(async () => {
   tables = await ledgerTables(ledger);
   contenders = await Promise.all(Array.from({ length: many }, () => openContender(ledger)));
   barrier = await openContender(ledger);
-  await ledger.sql('CREATE SCHEMA watch');
-  await ledger.sql('CREATE TABLE watch.moves (delivery_id uuid, before text, after text)');
-  await ledger.sql(`CREATE FUNCTION watch.note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-    INSERT INTO watch.moves VALUES (NEW.delivery_id, OLD.state, NEW.state); RETURN NULL; END $$`);
-  await ledger.sql(`CREATE TRIGGER watched AFTER UPDATE ON reminder_delivery FOR EACH ROW
-    WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION watch.note()`);
+  await watchMoves(ledger.sql);
 });
 afterAll(async () => {
   await Promise.all([...contenders, barrier].map((contender) => contender.close()));
@@ -109,11 +104,6 @@ const timePasses = (seconds: number) =>
     [seconds],
   );
 
-const forbidden = () =>
-  ledger.sql(`SELECT DISTINCT before, after FROM watch.moves WHERE before = 'delivered'
-    OR (before IN ('expired', 'cancelled') AND after <> 'delivered')
-    OR (before = 'dead' AND after NOT IN ('delivered', 'cancelled'))`);
-
 /** Without what differs from one moment to the next. */
 const saidBy = (answer: unknown) =>
   JSON.stringify(comparable(answer ?? null)).replaceAll(/"(state|highWater)":[^,}]*/g, '');
@@ -128,7 +118,7 @@ test('sixteen at once, round after round', async () => {
     }
     const came = await round(rounds % 2 === 0);
     expect(await brokenPromises(ledger.sql), `round ${rounds}: ${came.map(({ verb }) => verb)}`).toEqual([]);
-    expect(await forbidden(), `round ${rounds}: ${came.map(({ verb }) => verb)}`).toEqual([]);
+    expect(await forbiddenMoves(ledger.sql), `round ${rounds}: ${came.map(({ verb }) => verb)}`).toEqual([]);
     for (const { verb, token, answer } of came) {
       // What settles the attempt of a moment settles another one the next time; open answers of the leases that it holds;
       // a readmit that found nothing leaves no receipt, so its twin may find what was excluded in between; archive has no
