@@ -36,13 +36,16 @@ export function happening<Wish>(
     wish,
     // Into an empty ledger something must come first.
     resolve: (model, ...where) =>
-      model.reminders.size === 0 && name !== 'schedule' && name !== 'get' ? undefined : act(wish, model, ...where),
+      model.reminders.size === 0 && !['schedule', 'get', 'add-destination'].includes(name)
+        ? undefined
+        : act(wish, model, ...where),
   }));
 }
 
 /** In the order of their making, as the ledger's ids are. */
 export const idOf = (place: number): string => `00000000-0000-7000-9000-${String(place).padStart(12, '0')}`;
 export const keyOf = (place: number) => `key-${place}`;
+export const urlOf = (name: string) => `https://${name}.example/hook`;
 
 /** Which reminder something is about. */
 export const place = fc.nat(2);
@@ -64,7 +67,7 @@ export const gate = happening('gate', fc.record({ paused: fc.boolean() }), ({ pa
 export const destination = happening(
   'destination',
   fc.record({
-    name: fc.constantFrom('keeps', 'promises-nothing', 'strict'),
+    name: fc.constantFrom('keeps', 'promises-nothing', 'strict', 'late'),
     state: fc.constantFrom('active', 'paused'),
   }),
   ({ name, state }) => ({

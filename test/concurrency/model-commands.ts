@@ -1,5 +1,6 @@
 // What a sequence of the model test is made of: commands of products, senders, claims and operators.
 import fc from 'fast-check';
+import { addDestination } from '../../lambdas/store/statements/add-destination.ts';
 import { readmit } from '../../lambdas/store/statements/readmit.ts';
 import {
   type Act,
@@ -15,6 +16,7 @@ import {
   named,
   place,
   span,
+  urlOf,
 } from './happenings.ts';
 import type { Attempt, Settlement } from './reminder-life.ts';
 import type { ReminderModel } from './reminder-model.ts';
@@ -43,7 +45,7 @@ const schedule = happening(
     due: fc.constantFrom(-5, 0, 0, 10, 200, 4000),
     // Seconds after it is due.
     expires: fc.constantFrom(null, null, 1, 30, 300),
-    destination: fc.constantFrom('keeps', 'keeps', 'promises-nothing', 'strict', 'unknown'),
+    destination: fc.constantFrom('keeps', 'keeps', 'promises-nothing', 'strict', 'unknown', 'late'),
     change: fc.constantFrom({}, {}, { userId: 'user-2' }, { payload: '{"n":2}' }, { destination: 'strict' }),
   }),
   (wish, { now, reminders }, token) => {
@@ -64,39 +66,66 @@ const schedule = happening(
   },
 );
 
-const cancel = happening('cancel', fc.record({ place, producer, byKey: fc.boolean() }), (wish, before, token) => {
-  const { key, deliveryId } = named(before, wish.place);
-  const name = wish.byKey ? { key } : { deliveryId };
-  return {
-    send: async ({ ledger }) => (await ledger.cancel({ token, producer: wish.producer, reminders: [name] }))[0],
-    expect: (model) => model.cancel(token, wish.producer, key),
-  };
-});
+/** One to three names in one call, one of them twice at times. */
+const cancel = happening(
+  'cancel',
+  fc.record({ places: fc.array(place, { minLength: 1, maxLength: 3 }), producer, byKey: fc.boolean() }),
+  (wish, before, token) => {
+    const all = wish.places.map((which) => named(before, which));
+    const reminders = all.map(({ key, deliveryId }) => (wish.byKey ? { key } : { deliveryId }));
+    return {
+      send: ({ ledger }) => ledger.cancel({ token, producer: wish.producer, reminders }),
+      expect: (model) =>
+        model.cancel(
+          token,
+          wish.producer,
+          all.map(({ key }) => key),
+        ),
+    };
+  },
+);
 
+const newTime = fc.record({
+  place,
+  due: fc.constantFrom(undefined, 0, 60, 400),
+  expires: fc.constantFrom(undefined, undefined, null, 30, -30),
+  version: fc.constantFrom(undefined, undefined, 0, 1),
+});
 const reschedule = happening(
   'reschedule',
-  fc.record({
-    place,
-    producer,
-    due: fc.constantFrom(undefined, 0, 60, 400),
-    expires: fc.constantFrom(undefined, undefined, null, 30, -30),
-    version: fc.constantFrom(undefined, undefined, 0, 1),
-  }),
+  fc.record({ producer, times: fc.array(newTime, { minLength: 1, maxLength: 3 }) }),
   (wish, before, token) => {
-    const { one, key } = named(before, wish.place);
-    const { now } = before;
-    const dueAt = wish.due === undefined ? seconds(one?.due ?? now, 0) : seconds(now, wish.due);
-    const expiresAt = typeof wish.expires === 'number' ? seconds(Date.parse(dueAt), wish.expires) : wish.expires;
-    const asked = {
-      dueAt,
-      ...(expiresAt === undefined ? {} : { expiresAt }),
-      ...(wish.version === undefined ? {} : { expectedVersion: (one?.version ?? 1) + wish.version }),
-    };
-    const reminder = { name: { key }, ...asked };
+    const reminders = wish.times.map(({ place: which, due, expires, version }) => {
+      const { one, key } = named(before, which);
+      const { now } = before;
+      const dueAt = due === undefined ? seconds(one?.due ?? now, 0) : seconds(now, due);
+      const expiresAt = typeof expires === 'number' ? seconds(Date.parse(dueAt), expires) : expires;
+      return {
+        ...{ name: { key }, dueAt },
+        ...(expiresAt === undefined ? {} : { expiresAt }),
+        ...(version === undefined ? {} : { expectedVersion: (one?.version ?? 1) + version }),
+      };
+    });
     return {
-      send: async ({ ledger }) =>
-        (await ledger.reschedule({ token, producer: wish.producer, reminders: [reminder] }))[0],
-      expect: (model) => model.reschedule(token, wish.producer, key, asked),
+      send: ({ ledger }) => ledger.reschedule({ token, producer: wish.producer, reminders }),
+      expect: (model) => model.reschedule(token, wish.producer, reminders),
+    };
+  },
+);
+
+const register = happening(
+  'add-destination',
+  fc.record({
+    name: fc.constantFrom('late', 'late', 'keeps', 'strict'),
+    contract: fc.constantFrom('honours-key', 'honours-key', 'none'),
+    owner: fc.constantFrom('me', 'me', 'me', 'you'),
+    deadlineMs: fc.constantFrom(null, null, 500),
+  }),
+  (wish, _, token) => {
+    const asked = { ...wish, destinationId: token, url: urlOf(wish.name) };
+    return {
+      send: async ({ runner }) => (await runner.run(addDestination, asked))[0],
+      expect: (model) => model.addDestination(asked),
     };
   },
 );
@@ -262,5 +291,5 @@ export const happenings: readonly fc.Arbitrary<Happening>[] = [
   ...Array.from({ length: 12 }, () => step),
   ...[moment, moment, moment, moment],
   ...[claim, claim, open, open, settle, settle, cancel, reschedule, reschedule, get, claimById, enqueue, release],
-  ...[unpark, again, again, exclude, readmitted, announce, gate, destination, chance, span],
+  ...[unpark, again, again, exclude, readmitted, announce, gate, destination, register, chance, span],
 ];

@@ -38,7 +38,8 @@ SELECT
      ORDER BY delivery_id, version, state), '[]') FROM lifecycle_event) AS lifecycle_event,
   (SELECT coalesce(jsonb_agg(jsonb_build_array(delivery_id, token, readmitted_by) ORDER BY token), '[]')
      FROM claim_exclusion) AS claim_exclusion,
-  (SELECT coalesce(jsonb_agg(jsonb_build_array(name, state) ORDER BY name), '[]') FROM destination) AS destination`;
+  (SELECT coalesce(jsonb_agg(jsonb_build_array(name, state, destination_id, url, owner, contract, deadline_ms)
+     ORDER BY name), '[]') FROM destination) AS destination`;
 
 /** All rows, as the database has them. */
 export async function databaseRows(sql: Real['sql']): Promise<Rows> {
@@ -83,7 +84,9 @@ export function modelRows(model: ReminderModel): Rows {
     ),
     claim_exclusion: model.exclusions.map(({ id, token, readmittedBy }) => [id, token, readmittedBy]),
     destination: ordered(
-      model.destinations.map(({ name, state }) => [name, state]),
+      model.destinations.map(({ name, state, id, url, owner, contract, deadlineMs }) => [
+        ...[name, state, id, url, owner, contract, deadlineMs],
+      ]),
       1,
     ),
   };

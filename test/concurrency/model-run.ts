@@ -5,7 +5,7 @@ import { settingsOf } from '../../lambdas/core/settings.ts';
 import { PostgresLedger } from '../../lambdas/store/ledger.ts';
 import type { StatementRunner } from '../../lambdas/store/statement.ts';
 import { startVirtualDatabase, timestamp, type VirtualDatabase } from '../simulation/virtual-database.ts';
-import { type Act, type Happening, idOf, type Real } from './happenings.ts';
+import { type Act, type Happening, idOf, type Real, urlOf } from './happenings.ts';
 import { happenings } from './model-commands.ts';
 import { databaseRows, modelRows } from './model-rows.ts';
 import type { Destination } from './reminder-life.ts';
@@ -38,10 +38,17 @@ export interface ModelRun {
 const beginning = Date.UTC(2040, 0, 1);
 /** Small limits, so that a sequence can reach them. */
 const settings = { ...settingsOf('production'), attemptHardCap: 5, maxFailures: 4 };
+const registered = (
+  place: number,
+  more: Pick<Destination, 'name' | 'contract'> & Partial<Destination>,
+): Destination => ({
+  ...{ id: idOf(900 + place), url: urlOf(more.name), owner: 'me', deadlineMs: null },
+  ...{ maxFailures: settings.maxFailures, state: 'active', ...more },
+});
 const destinations = (): Destination[] => [
-  { name: 'keeps', honoursKey: true, maxFailures: settings.maxFailures, state: 'active' },
-  { name: 'promises-nothing', honoursKey: false, maxFailures: settings.maxFailures, state: 'active' },
-  { name: 'strict', honoursKey: true, maxFailures: 1, state: 'active' },
+  registered(1, { name: 'keeps', contract: 'honours-key' }),
+  registered(2, { name: 'promises-nothing', contract: 'none' }),
+  registered(3, { name: 'strict', contract: 'honours-key', maxFailures: 1 }),
 ];
 
 /** Runs one sequence after the other, each in a transaction that is rolled back, and shrinks the first one that fails. */
@@ -195,10 +202,10 @@ function realSide(database: VirtualDatabase, model: ReminderModel, plant: ModelR
   return { runner, ledger: new PostgresLedger(runner), sql: database.sql };
 }
 
-function addDestination({ sql }: VirtualDatabase, { name, honoursKey, maxFailures, state }: Destination) {
+function addDestination({ sql }: VirtualDatabase, { id, name, url, owner, contract, maxFailures, state }: Destination) {
   return sql(
     `INSERT INTO destination (destination_id, name, url, owner, contract, state, state_since, policy, created_at)
-     VALUES (gen_random_uuid(), $1, $2, 'me', $3, $4, now(), $5, now())`,
-    [name, `https://${name}.example/hook`, honoursKey ? 'honours-key' : 'none', state, { maxFailures }],
+     VALUES ($1, $2, $3, $4, $5, $6, now(), $7, now())`,
+    [id, name, url, owner, contract, state, { maxFailures }],
   );
 }

@@ -31,8 +31,12 @@ export interface Reminder {
 }
 
 export interface Destination {
+  readonly id: string;
   readonly name: string;
-  readonly honoursKey: boolean;
+  readonly url: string;
+  readonly owner: string;
+  readonly contract: 'honours-key' | 'status-lookup' | 'none';
+  readonly deadlineMs: number | null;
   readonly maxFailures: number;
   state: 'active' | 'paused' | 'disabled';
 }
@@ -72,7 +76,7 @@ export class ReminderLife {
   /** Which part of its longest pause a retry waits. */
   chance = 0;
   paused = false;
-  readonly destinations: readonly Destination[];
+  readonly destinations: Destination[];
   readonly reminders = new Map<string, Reminder>();
   readonly attempts: Attempt[] = [];
   readonly outcomes: (Pick<Attempt, 'id' | 'no' | 'token'> & {
@@ -87,7 +91,7 @@ export class ReminderLife {
   /** Answers that are given again when the command comes again. */
   protected readonly receipts = new Map<string, object>();
 
-  constructor(settings: Settings, now: number, destinations: readonly Destination[]) {
+  constructor(settings: Settings, now: number, destinations: Destination[]) {
     this.settings = settings;
     this.now = now;
     this.destinations = destinations;
@@ -125,14 +129,14 @@ export class ReminderLife {
   }
 
   protected afterFailure(one: Reminder, outcome: OutcomeKind, retry: number): State {
-    const { maxFailures, honoursKey } = this.destinationOf(one);
+    const { maxFailures, contract } = this.destinationOf(one);
     one.firstInvited = null;
     one.invitations = 0;
     const exhausted = one.failures >= maxFailures || one.attempts - one.attemptsBefore >= this.settings.attemptHardCap;
     if (one.cancelAsked !== null) this.end(one, 'cancelled');
     else if (outcome === 'permanent' || outcome === 'gone') this.end(one, 'dead');
     else if (this.isOver(one)) this.end(one, 'expired');
-    else if (outcome === 'unknown' && !honoursKey) {
+    else if (outcome === 'unknown' && contract !== 'honours-key') {
       Object.assign(one, { state: 'held', since: this.now, lease: null, wake: one.expires });
     } else if (exhausted) this.end(one, 'dead');
     else if (one.expires !== null && retry >= one.expires) this.end(one, 'expired');

@@ -1,5 +1,6 @@
 // The life of reminders once more, as a small machine of its own: what every command must answer, and the rows it must leave.
 import type { NewReminder, Receipt, ReminderView, Reschedule } from '../../lambdas/core/ports.ts';
+import type { NewDestination } from '../../lambdas/store/statements/add-destination.ts';
 import {
   type Claim,
   facts,
@@ -14,6 +15,9 @@ import {
 } from './reminder-life.ts';
 
 const sorted = (ids: readonly string[]) => [...new Set(ids)].sort();
+
+/** Its reminder by key. */
+export type KeyedReschedule = Reschedule & { readonly name: { readonly key: string } };
 
 /** Every method does what the statement of that name must do, at `now`, and answers what the ledger must answer. */
 export class ReminderModel extends ReminderLife {
@@ -55,10 +59,15 @@ export class ReminderModel extends ReminderLife {
     return { answer: 'conflict', fields, deliveryId: known.asked.deliveryId };
   }
 
-  cancel(token: string, producer: string, key: string): object {
+  /** In their order: of two names of one reminder the second meets what the first has left. */
+  cancel(token: string, producer: string, keys: readonly string[]): object[] {
+    return this.#together(() => keys.map((key, item) => this.#cancel(`${token} ${item}`, producer, key)));
+  }
+
+  #cancel(receipt: string, producer: string, key: string): object {
     const one = this.named(key);
     if (one?.producer !== producer) return { answer: 'not_found' };
-    return this.#once(token, () => {
+    return this.#once(receipt, () => {
       if (one.state === 'delivering') {
         one.cancelAsked ??= this.now;
         return { answer: 'too_late', ...facts(one) };
@@ -72,10 +81,15 @@ export class ReminderModel extends ReminderLife {
     });
   }
 
-  reschedule(token: string, producer: string, key: string, wish: Omit<Reschedule, 'name'>): object {
-    const one = this.named(key);
+  /** In their order, as `cancel`. */
+  reschedule(token: string, producer: string, wishes: readonly KeyedReschedule[]): object[] {
+    return wishes.map((wish, item) => this.#reschedule(`${token} ${item}`, producer, wish));
+  }
+
+  #reschedule(receipt: string, producer: string, wish: KeyedReschedule): object {
+    const one = this.named(wish.name.key);
     if (one?.producer !== producer) return { answer: 'not_found' };
-    return this.#once(token, () => {
+    return this.#once(receipt, () => {
       const due = Date.parse(wish.dueAt);
       const expires =
         wish.expiresAt === undefined ? one.expires : wish.expiresAt === null ? null : Date.parse(wish.expiresAt);
@@ -211,8 +225,8 @@ export class ReminderModel extends ReminderLife {
       const answer = this.#openAnswer(token, one, used, alone);
       if (answer !== 'opened') return { answer, deliveryId: id, state: one.state, dueInMs: one.next - this.now };
       const { key, payload, destination } = one.asked;
-      const url = `https://${destination}.example/hook`;
-      return { answer, deliveryId: id, attemptNo: one.attempts, key, payload, destination, url, deadlineMs: null };
+      const { url, deadlineMs } = this.destinationOf(one);
+      return { answer, deliveryId: id, attemptNo: one.attempts, key, payload, destination, url, deadlineMs };
     });
     const noted = (answer: string) => answers.some((one) => one.answer === answer);
     if (!used && (noted('alone') || !noted('opened'))) this.receipts.set(token, {});
@@ -220,6 +234,10 @@ export class ReminderModel extends ReminderLife {
   }
 
   settle(token: string, settlements: readonly Settlement[]): object[] {
+    return this.#together(() => this.#settle(token, settlements));
+  }
+
+  #settle(token: string, settlements: readonly Settlement[]): object[] {
     const before = settlements.map(({ attempt }) => ({ ...this.existing(attempt.id) }));
     const wins = new Set(settlements.flatMap(({ attempt, outcome }) => (outcome === 'delivered' ? [attempt.id] : [])));
     return settlements.map((settlement, place) => {
@@ -247,6 +265,19 @@ export class ReminderModel extends ReminderLife {
         state: moved ?? then.state,
       };
     });
+  }
+
+  addDestination(asked: NewDestination): object {
+    const { destinationId: id, name, url, owner, contract, deadlineMs } = asked;
+    const known = this.destinations.find((one) => one.name === name);
+    if (known === undefined) {
+      const { maxFailures } = this.settings;
+      this.destinations.push({ id, name, url, owner, contract, deadlineMs, maxFailures, state: 'active' });
+    }
+    if (known === undefined || known.id === id) return { answer: 'added', name };
+    const same =
+      known.url === url && known.owner === owner && known.contract === contract && known.deadlineMs === deadlineMs;
+    return { answer: same ? 'unchanged' : 'conflict', name, url: known.url, owner: known.owner };
   }
 
   exclude(token: string, id: string): void {
@@ -294,13 +325,21 @@ export class ReminderModel extends ReminderLife {
 
   #claimed(token: string, take: () => Claim): object {
     const known = this.claims.find((claim) => claim.token === token);
-    const { claimed, recovered, expired, parked } = known ?? take();
+    const { claimed, recovered, expired, parked } = known ?? this.#together(take);
     if (known === undefined) this.claims.push({ token, claimed, recovered, expired, parked });
     const lines = sorted(claimed).map((deliveryId) => {
       const { next } = this.existing(deliveryId);
       return { deliveryId, dueInMs: next - this.now, notBefore: next };
     });
     return { claimed: lines, recovered: sorted(recovered), expired: sorted(expired), parked: sorted(parked) };
+  }
+
+  /** What one statement ends is told in the order of the ids. */
+  #together<Answer>(act: () => Answer): Answer {
+    const before = this.events.length;
+    const answer = act();
+    this.events.push(...this.events.splice(before).toSorted((one, other) => (one.id < other.id ? -1 : 1)));
+    return answer;
   }
 
   #once(token: string, act: () => object): object {
