@@ -1,28 +1,44 @@
-// Seeds that once broke a promise, each with what was wrong. They run with the fixed ones, for ever.
+// What seeds once found, each as it was: the defect, and a seed that meets its situation. With the defect it must break.
+import { both, change } from './planted-defects.ts';
+import type { Plant } from './run.ts';
 import type { SimulatedStage } from './simulate.ts';
 
 export interface FoundSeed {
+  /** Found anew by the defect whenever the draws change: the seed that first found it draws something else since. */
   readonly seed: number;
   readonly stage: SimulatedStage;
-  /** What it broke, and why. */
+  /** What was wrong, and with which seed it was first found. */
   readonly wasWrong: string;
+  /** Takes the mend back. */
+  readonly defect: Plant;
 }
+
+const traced =
+  "EXISTS (SELECT FROM judged WHERE verdict = 'alone') OR NOT EXISTS (SELECT FROM judged WHERE verdict = 'open')";
+const broughtForwardAgain = change('open', ' AND EXISTS (SELECT FROM noted)', '');
 
 export const foundSeeds: readonly FoundSeed[] = [
   {
-    seed: 51,
-    stage: 'rehearsal',
-    wasWrong: 'an open run again late brought a row forward, or opened it, that a claim had taken since its first run',
+    seed: 6,
+    stage: 'production',
+    wasWrong: 'an open run again late brought a row forward that a claim had taken since its first run (once seed 51)',
+    defect: broughtForwardAgain,
   },
   {
-    seed: 129,
+    seed: 19,
+    stage: 'rehearsal',
+    wasWrong:
+      'the same: its first run had found only rows that were to be opened alone, and left no trace of its token (once seed 129)',
+    defect: both(
+      change('open', traced, "NOT EXISTS (SELECT FROM judged WHERE verdict IN ('open', 'alone'))"),
+      broughtForwardAgain,
+    ),
+  },
+  {
+    seed: 3,
     stage: 'production',
     wasWrong:
-      'the same: its first run had found only rows that were to be opened alone, and left no trace of its token',
-  },
-  {
-    seed: 1075,
-    stage: 'production',
-    wasWrong: 'the same: its first run had found every row leased or expired, and left no trace of its token',
+      'its first run had found every row leased or expired, and left no trace of its token: run again it opened them (once seed 1075)',
+    defect: change('open', traced, "EXISTS (SELECT FROM judged WHERE verdict = 'alone')"),
   },
 ];

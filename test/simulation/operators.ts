@@ -57,10 +57,19 @@ export function startOperators(stage: Stage): void {
     if (world.at < run.calmAt) world.after(chance.between(0.3, 2) * tickMs, round);
   };
   world.after(0, round);
+  const activateAll = async () => {
+    for (const name of destinations) await operators.destinationState(name, 'active');
+  };
   world.after(weather.troubledMs, async () => {
     await operators.gate(false);
-    for (const name of destinations) await operators.destinationState(name, 'active');
+    await activateAll();
     queue.redrive();
+  });
+  // What was answered before may disable one after.
+  run.listen(({ name, parameters }) => {
+    if (name === 'settle' && world.at >= run.calmAt && /"gone"/.test(String(parameters.outcomes))) {
+      world.after(0, activateAll);
+    }
   });
   // Without a past nothing is old enough for retention.
   if (weather.pastDays > 0) {

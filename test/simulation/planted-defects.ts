@@ -9,8 +9,11 @@ export interface PlantedDefect {
   readonly without?: string;
 }
 
-/** @throws {Error} when the statement has not the text any more: a defect that is not planted would never be found */
-function change(statement: string, from: string, to: string): Plant {
+/**
+ * Changes the text of one statement.
+ * @throws {Error} when the statement has not the text any more: a defect that is not planted would never be found
+ */
+export function change(statement: string, from: string, to: string): Plant {
   return (name, text) => {
     if (name !== statement) return text;
     if (!text.includes(from))
@@ -19,7 +22,8 @@ function change(statement: string, from: string, to: string): Plant {
   };
 }
 
-function both(...plants: readonly Plant[]): Plant {
+/** All of them. */
+export function both(...plants: readonly Plant[]): Plant {
   return (name, text) => plants.reduce((changed, plant) => plant(name, changed), text);
 }
 
