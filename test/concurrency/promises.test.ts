@@ -48,7 +48,7 @@ const breaches: Readonly<Record<string, readonly [Breach, ...Breach[]]>> = {
   'no token opened one reminder twice': [
     ['sending again', 'UPDATE delivery_attempt SET lease_owner = delivery_id WHERE delivery_id = $'],
   ],
-  'delivered has a 2xx, and a 2xx makes delivered (P4, P8)': [
+  'delivered has a 2xx or evidence given by a person, and each makes delivered (P4, P8)': [
     ['dead', `UPDATE attempt_outcome SET outcome = 'delivered' WHERE delivery_id = $`],
     ['dead', change(`state = 'delivered', delivered_at = now()`)],
   ],
@@ -65,7 +65,7 @@ const breaches: Readonly<Record<string, readonly [Breach, ...Breach[]]>> = {
     ['dead', 'DELETE FROM lifecycle_event WHERE delivery_id = $'],
     ['cancelled', 'UPDATE lifecycle_event SET version = 2 WHERE delivery_id = $'],
   ],
-  'each reschedule that was granted made one version': [
+  'each reschedule, hold and requeue that was granted made one version': [
     ['scheduled', change('version = 2')],
     ['scheduled', receipt('reschedule', 'rescheduled')],
   ],

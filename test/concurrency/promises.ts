@@ -16,9 +16,11 @@ export const promises: Readonly<Record<string, string>> = {
     WHERE a.n <> r.attempt_no OR a.last <> r.attempt_no`,
   'no token opened one reminder twice': `
     SELECT delivery_id FROM delivery_attempt GROUP BY delivery_id, lease_owner HAVING count(*) > 1`,
-  'delivered has a 2xx, and a 2xx makes delivered (P4, P8)': `
-    SELECT r.delivery_id FROM reminder_delivery r WHERE (r.state = 'delivered') IS DISTINCT FROM EXISTS (
-      SELECT FROM attempt_outcome o WHERE o.delivery_id = r.delivery_id AND o.outcome = 'delivered')`,
+  'delivered has a 2xx or evidence given by a person, and each makes delivered (P4, P8)': `
+    SELECT r.delivery_id FROM reminder_delivery r WHERE (r.state = 'delivered') IS DISTINCT FROM (EXISTS (
+      SELECT FROM attempt_outcome o WHERE o.delivery_id = r.delivery_id AND o.outcome = 'delivered') OR EXISTS (
+      SELECT FROM operator_action a WHERE a.delivery_id = r.delivery_id AND a.verb = 'resolve'
+      AND a.evidence ->> 'given' IS NOT NULL))`,
   'one success moved it, and nothing after that (P3)': `
     SELECT delivery_id FROM attempt_outcome WHERE moved_to = 'delivered' GROUP BY delivery_id HAVING count(*) > 1`,
   'at most one outcome of an attempt moved the row, a late success aside (P8)': `
@@ -34,10 +36,11 @@ export const promises: Readonly<Record<string, string>> = {
     SELECT r.delivery_id FROM reminder_delivery r WHERE r.state IN ('delivered', 'dead', 'expired', 'cancelled')
     AND (SELECT count(*) FROM lifecycle_event e
       WHERE e.delivery_id = r.delivery_id AND e.version = r.version AND e.state = r.state) <> 1`,
-  'each reschedule that was granted made one version': `
+  'each reschedule, hold and requeue that was granted made one version': `
     SELECT r.delivery_id FROM reminder_delivery r WHERE r.version - 1 <> (SELECT count(*) FROM command_receipt c
       WHERE c.verb = 'reschedule' AND c.answer ->> 'answer' = 'rescheduled'
-      AND c.answer ->> 'delivery_id' = CAST(r.delivery_id AS text))`,
+      AND c.answer ->> 'delivery_id' = CAST(r.delivery_id AS text)) + (SELECT count(*) FROM operator_action a
+      WHERE a.delivery_id = r.delivery_id AND a.verb IN ('hold', 'requeue'))`,
   'what was called off is not open to another attempt (P10)': `
     SELECT r.delivery_id FROM reminder_delivery r JOIN command_receipt c ON c.answer ->> 'delivery_id' = CAST(r.delivery_id AS text)
     WHERE c.verb = 'cancel' AND c.answer ->> 'answer' = 'cancelled' AND r.state NOT IN ('cancelled', 'delivered')`,
@@ -70,8 +73,10 @@ export async function watchMoves(sql: Sql): Promise<void> {
     WHEN (OLD.state <> NEW.state) EXECUTE FUNCTION watch.note()`);
 }
 
-/** The noted moves out of an end that no command of a product, a claim or a sender may make (P3). */
+/** The noted moves out of an end that nobody may make, or that a person may and none did (P3). */
 export const forbiddenMoves = (sql: Sql): Promise<unknown> =>
-  sql(`SELECT DISTINCT before, after FROM watch.moves WHERE before = 'delivered'
+  sql(`SELECT DISTINCT before, after FROM watch.moves m WHERE before = 'delivered'
     OR (before IN ('expired', 'cancelled') AND after <> 'delivered')
-    OR (before = 'dead' AND after NOT IN ('delivered', 'cancelled'))`);
+    OR (before = 'dead' AND after NOT IN ('delivered', 'cancelled') AND NOT EXISTS (
+      SELECT FROM operator_action a WHERE a.delivery_id = m.delivery_id
+      AND (a.verb, after) IN (('hold', 'held'), ('requeue', 'scheduled'))))`);

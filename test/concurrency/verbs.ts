@@ -1,6 +1,8 @@
 // Every writing verb as one command on all reminders of the cast, so that any two of them can be played against each other.
 
+import type { DecisionVerb } from '../../lambdas/core/decisions.ts';
 import type { OutcomeKind } from '../../lambdas/core/ports.ts';
+import { postgresDecisions } from '../../lambdas/store/decisions.ts';
 import { archive } from '../../lambdas/store/statements/archive.ts';
 import { readmit } from '../../lambdas/store/statements/readmit.ts';
 import { as, asRead } from '../ledger/long-finished.ts';
@@ -20,6 +22,15 @@ const settle =
         ...{ deliveryId, attemptNo: 1, openToken: openToken(1), outcome, phase: 'headers', status: null },
         ...{ errorClass: outcome, detail: null, latencyMs: 1, retryAfterSeconds: null },
       })),
+    });
+
+/** A person decides about all that was seen before anything happened to it. */
+const decision =
+  (verb: DecisionVerb): Play =>
+  ({ runner }, token) =>
+    postgresDecisions(runner).decide({
+      ...{ token, verb, actor: 'me', reason: 'looked', ticket: null, evidence: 'the receiver says', dryRun: false },
+      reminders: ids.map((deliveryId) => ({ deliveryId, versionSeen: 1 })),
     });
 
 /** By the statement's name; a statement with several ways to go has one name a way. */
@@ -55,6 +66,11 @@ export const plays: Readonly<Record<string, Play>> = {
   'settle retry': settle('retry'),
   'settle permanent': settle('permanent'),
   'settle unknown': settle('unknown'),
+  'decide hold': decision('hold'),
+  'decide requeue': decision('requeue'),
+  'decide resolve': decision('resolve'),
+  'decide review': decision('review'),
+  'decide cancel': decision('cancel'),
   archive: async ({ runner }) =>
     runner.run(archive, { reminders: await asRead(runner, ...ids.map((deliveryId) => as({ deliveryId }))) }),
   exclude: ({ ledger }, token) =>

@@ -212,7 +212,7 @@ const runs: Record<string, DatabaseRole[]> = {
   'add-destination': ['ledger_operator'],
   announce: ['ledger_claim'],
   archive: ['ledger_retain'],
-  cancel: ['ledger_schedule'],
+  cancel: ['ledger_schedule', 'ledger_operator'],
   claim: ['ledger_claim'],
   'claim-by-id': ['ledger_schedule', 'ledger_claim'],
   'count-states': ['ledger_schedule', 'ledger_operator', 'ledger_observer', 'ledger_retain'],
@@ -237,7 +237,7 @@ const runs: Record<string, DatabaseRole[]> = {
   settle: ['ledger_webhook_sender'],
   'show-evidence': ['ledger_operator', 'ledger_observer'],
   unannounced: ['ledger_claim', 'ledger_operator', 'ledger_observer'],
-  unpark: ['ledger_schedule', 'ledger_claim'],
+  unpark: ['ledger_schedule', 'ledger_claim', 'ledger_operator'],
 };
 
 test('each statement runs for those whose work it is, and is refused to the others', async () => {

@@ -23,6 +23,7 @@ export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
   forget: ledger('archive'),
   announce: ledger('bystanders-of-senders', 'lost-answers'),
   'add-destination': ledger('bystanders-of-senders', 'lost-answers'),
+  decide: ledger('decisions', 'matrix'),
   exclude: ledger('poison'),
   readmit: ledger('poison'),
 

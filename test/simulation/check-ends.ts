@@ -27,9 +27,13 @@ export async function checkEnds(evidence: Evidence): Promise<void> {
         Number(status) >= 200 && Number(status) < 300 ? [String(id)] : [],
       ),
   );
+  const resolved = new Set(
+    evidence.moves.flatMap(({ id, by, after }) => (by.name === 'decide' && after.state === 'delivered' ? [id] : [])),
+  );
   for (const { delivery_id: id, state } of rows) {
     const isDelivered = state === 'delivered';
-    if (isDelivered && !proven.has(id)) evidence.report('P4', 'delivered without an outcome that says so', [id]);
+    if (isDelivered && !proven.has(id) && !resolved.has(id))
+      evidence.report('P4', 'delivered without an outcome that says so', [id]);
     if (!isDelivered && proven.has(id)) evidence.report('P8', 'a recorded success did not win', [id]);
   }
   for (const id of evidence.ids) {
@@ -43,7 +47,8 @@ export async function checkEnds(evidence: Evidence): Promise<void> {
         status >= 200 &&
         status < 300,
     );
-    if (evidence.last(id)?.state === 'delivered' && !told) evidence.report('P4', 'no receiver ever said 2xx', [id]);
+    if (evidence.last(id)?.state === 'delivered' && !told && !resolved.has(id))
+      evidence.report('P4', 'no receiver ever said 2xx', [id]);
   }
   const open = await run.database.sql<{ delivery_id: string; attempt_no: number }>(
     `SELECT a.delivery_id, a.attempt_no FROM delivery_attempt a WHERE NOT EXISTS (
@@ -74,6 +79,7 @@ export function checkRepeats(evidence: Evidence): void {
     'schedule',
     'cancel',
     'reschedule',
+    'decide',
     'exclude',
     'readmit',
   ];
@@ -90,7 +96,7 @@ export function checkRepeats(evidence: Evidence): void {
     const changed = changedBy.get(run.number) ?? new Set();
     const earlier = first.get(key);
     // Names may be found later that were not there at first; a whole command takes its rows once.
-    const byRow = ['schedule', 'cancel', 'reschedule'].includes(run.name);
+    const byRow = ['schedule', 'cancel', 'reschedule', 'decide'].includes(run.name);
     const again = earlier === undefined ? [] : [...changed].filter((id) => !byRow || earlier.changed.has(id));
     // These leave a trace of every run, also of one that changed no row.
     const once = ['claim', 'claim-by-id', 'release', 'open'].includes(run.name);

@@ -1,4 +1,5 @@
 // Checks every change of every row: the moves that DESIGN's matrix has and no other, and what each needs.
+import { checkDecision } from './check-operators.ts';
 import { type Evidence, instant, type Move } from './evidence.ts';
 
 const finished = ['delivered', 'dead', 'expired', 'cancelled'];
@@ -31,6 +32,13 @@ const permitted: Readonly<Record<string, readonly string[]>> = {
   ],
   cancel: [...from([...unsent, 'shadow', 'held', 'dead'], 'cancelled'), 'delivering delivering'],
   reschedule: [...from(unsent, 'scheduled'), 'shadow shadow'],
+  decide: [
+    ...from([...unsent, 'dead'], 'held'),
+    ...from(['held', 'dead'], 'scheduled'),
+    ...from([...unsent, 'shadow', 'held', 'dead', 'expired', 'cancelled'], 'delivered'),
+    ...from([...unsent, 'shadow', 'held', 'dead'], 'cancelled'),
+    ...['delivering delivering', 'held held', 'dead dead'],
+  ],
   archive: finished.map((state) => `${state} ${state}`),
 };
 
@@ -76,7 +84,8 @@ function checkMove(evidence: Evidence, move: Move): void {
   if (changed.length > 0) tell('P2', `changed ${changed.join(', ')}`);
   const was = String(before.state);
   if (!(permitted[by.name] ?? []).includes(`${was} ${state}`)) tell('matrix', `moved ${was} to ${state}`);
-  if (finished.includes(was) && state !== was && state !== 'delivered' && !(was === 'dead' && by.name === 'cancel')) {
+  const deadLives = was === 'dead' && ['cancel', 'decide'].includes(by.name);
+  if (finished.includes(was) && state !== was && state !== 'delivered' && !deadLives) {
     tell('P3', `${was} became ${state}`);
   }
   if (Number(after.attempt_no) !== Number(before.attempt_no) + (by.name === 'open' && state === 'delivering' ? 1 : 0)) {
@@ -104,6 +113,9 @@ function checkMove(evidence: Evidence, move: Move): void {
     case 'settle':
       checkSettle(evidence, move, tell);
       break;
+    case 'decide':
+      checkDecision(evidence, move, tell);
+      break;
   }
   if (by.name === 'claim' && state === 'expired' && was !== 'delivering' && !(instant(before.expires_at) <= at)) {
     tell('matrix', 'expired a row before its expiry');
@@ -115,7 +127,8 @@ function checkFailures(evidence: Evidence, { id, by, before, after }: Move, tell
   const attempt = outcomesOf(evidence, id, by.number).find(({ row }) => row.attempt_no === before?.attempt_no);
   const failed = attempt !== undefined && !['delivered', 'not_sent', 'overtaken'].includes(String(attempt.row.outcome));
   const grows = before?.state === 'delivering' && after.state !== 'delivered' && failed;
-  const expected = by.name === 'reschedule' ? 0 : Number(before?.failures) + (grows ? 1 : 0);
+  const anew = by.name === 'reschedule' || (by.name === 'decide' && after.state === 'scheduled');
+  const expected = anew ? 0 : Number(before?.failures) + (grows ? 1 : 0);
   if (after.failures !== expected) tell('P9', `failures ${before?.failures} became ${after.failures}`);
   if (before?.state !== 'delivering' || after.state !== 'scheduled') return;
   const { settings } = evidence.stage.run.weather;

@@ -1,4 +1,6 @@
 // Operators: they register destinations, pause, purge and redrive, run retention, and readmit what a claim set aside.
+import { type Decision, decisionVerbs } from '../../lambdas/core/decisions.ts';
+import { postgresDecisions } from '../../lambdas/store/decisions.ts';
 import {
   addDestination,
   type DestinationContract,
@@ -54,6 +56,7 @@ export function startOperators(stage: Stage): void {
     if (run.troubled('destinationOff', 'operators')) await operators.offForAWhile();
     if (run.troubled('purge', 'operators')) queue.purge();
     if (run.troubled('redrive', 'operators')) queue.redrive();
+    if (run.troubled('decided', 'operators')) await decideOne(stage);
     if (world.at < run.calmAt) world.after(chance.between(0.3, 2) * tickMs, round);
   };
   world.after(0, round);
@@ -78,6 +81,37 @@ export function startOperators(stage: Stage): void {
     }
     world.after(weather.troubledMs, () => retain(stage));
   }
+}
+
+/** Somebody looks at one reminder, thinks it over and decides; without an answer they ask again under the same token. */
+async function decideOne(stage: Stage): Promise<void> {
+  const { run } = stage;
+  const chance = run.world.chanceOf('decisions');
+  const rows = await run.database.sql<{ delivery_id: string; version: number; state: string }>(
+    'SELECT delivery_id, version, state FROM reminder_delivery ORDER BY delivery_id',
+    [],
+    'what is to be decided',
+  );
+  const waiting = rows.filter(({ state }) => state === 'held' || state === 'dead');
+  const [row] = chance.shuffled(waiting.length > 0 && chance.happens(0.7) ? waiting : rows);
+  if (row === undefined) return;
+  const decision: Decision = {
+    token: chance.uuid(run.world.at),
+    verb: chance.pick(decisionVerbs),
+    ...{ actor: 'operator', reason: 'looked', ticket: null, dryRun: chance.happens(0.1) },
+    evidence: chance.happens(0.6) ? 'the receiver was asked' : null,
+    ...(chance.happens(0.2) ? { expiresAt: null } : {}),
+    reminders: [{ deliveryId: row.delivery_id, versionSeen: row.version }],
+  };
+  const ask = () =>
+    operate(
+      stage,
+      async (database) => void (await postgresDecisions(database).decide(decision)),
+      (done) => {
+        if (!done) run.during(chance, run.weather.settings.tickSeconds * 1000, ask);
+      },
+    );
+  run.during(chance, 1000, ask);
 }
 
 /** Registers destinations, one command each, until an operator is told that it is there; products may then name it. */

@@ -211,4 +211,14 @@ export const plantedDefects: readonly PlantedDefect[] = [
     breaks: 'P10',
     plant: change('open', "WHEN NOT l.dispatch_on THEN 'paused'", "WHEN false THEN 'paused'"),
   },
+  {
+    name: 'a person may requeue without evidence',
+    breaks: 'commands',
+    plant: change('decide', "a.verb = 'requeue' AND a.doubtful_attempts > 0", 'false'),
+  },
+  {
+    name: 'a decision looks at no version',
+    breaks: 'commands',
+    plant: change('decide', 'a.version_seen <> a.version', 'false'),
+  },
 ];

@@ -21,6 +21,9 @@ const rare = [
   'add-destination conflict',
   'claim refused',
   'readmit readmitted',
+  ...['requeued', 'held', 'resolved', 'reviewed', 'cancelled', 'evidence_needed', 'stale'].map(
+    (answer) => `decide ${answer}`,
+  ),
   'archive archived',
   ...['open', 'claim', 'settle', 'cancel', 'reschedule'].map((statement) => `${statement} run again`),
   ...['open', 'claim', 'settle', 'enqueue', 'release', 'schedule', 'SendMessageBatch', 'PutEvents', 'PutObject'].map(

@@ -48,6 +48,7 @@ export const troubles = [
   'changedWhileSent',
   'changedAfterEnd',
   'provoked',
+  'decided',
 ] as const;
 export type Trouble = (typeof troubles)[number];
 
@@ -73,7 +74,7 @@ const strength: Partial<Record<Trouble, readonly [number, ...number[]]>> = {
   ...{ gatePaused: [0.02, 0.06], destinationOff: [0.02, 0.06], pollerOff: [0.01, 0.04], throttled: [0.05, 0.2] },
   ...{ provoked: [0.05, 0.15, 0.3], keysMissing: [0.05, 0.2] },
   ...{ changedWhileSent: [0.1, 0.3], changedAfterEnd: [0.05, 0.15], outlived: [0.1, 0.3], heldBack: [0.1, 0.3] },
-  ...{ pastVisibility: [0.05, 0.15], damaged: [0.1, 0.3] },
+  ...{ pastVisibility: [0.05, 0.15], damaged: [0.1, 0.3], decided: [0.1, 0.3] },
   ...{ retry: [0.3, 0.6, 0.9], noAnswer: [0.1, 0.3, 0.6], slowAnswer: [0.1, 0.3, 0.6] },
 };
 const often: readonly Trouble[] = [

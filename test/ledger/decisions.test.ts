@@ -1,0 +1,193 @@
+// What people decide about reminders, and what the ledger keeps of it: who, why, on what evidence, and what was seen.
+import { v7 as uuid } from 'uuid';
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Decision, DecisionVerb } from '../../lambdas/core/decisions.ts';
+import { postgresDecisions } from '../../lambdas/store/decisions.ts';
+import { dump, empty, ledgerTables } from './ledger-rows.ts';
+import { type Arranged, arrange, inSeconds, insert, openToken } from './situations.ts';
+import { outcome, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
+
+let ledger: TestLedger;
+let tables: string[];
+beforeAll(async () => {
+  ledger = await startTestLedger();
+  tables = await ledgerTables(ledger);
+});
+beforeEach(() => empty(ledger, tables));
+afterAll(() => ledger.stop());
+
+const actor = 'arn:aws:sts::111122223333:assumed-role/ledger-decide/ann';
+
+function command(verb: DecisionVerb, rows: readonly Arranged[], more: Partial<Decision> = {}): Decision {
+  return {
+    ...{ token: uuid(), verb, actor, reason: 'the partner was down', ticket: 'OPS-7', evidence: null, dryRun: false },
+    reminders: rows.map(({ deliveryId }) => ({ deliveryId, versionSeen: 1 })),
+    ...more,
+  };
+}
+const decide = (decision: Decision) => postgresDecisions(ledger.database).decide(decision);
+const rowOf = async ({ deliveryId }: Arranged) =>
+  (await ledger.sql('SELECT * FROM reminder_delivery WHERE delivery_id = $1', [deliveryId]))[0] as Record<
+    string,
+    unknown
+  >;
+const actions = () => ledger.sql('SELECT * FROM operator_action ORDER BY action_no');
+const known = (row: Arranged, attemptNo: number, result: string) =>
+  insert(ledger, 'attempt_outcome', {
+    ...{ delivery_id: row.deliveryId, attempt_no: attemptNo, token: uuid(), recorded_by: 'sender' },
+    ...{ recorded_at: new Date(), outcome: result },
+  });
+
+test('an action says who decided what, why, on what evidence, and what was seen of the reminder', async () => {
+  const row = await arrange(ledger, 'dead', { attempts: 2, expiresIn: 900, columns: { failures: 2 } });
+  await known(row, 1, 'retry');
+  const [answer] = await decide(command('requeue', [row], { evidence: 'asked ben: attempt 2 never arrived' }));
+  expect(answer).toMatchObject({ answer: 'requeued', state: 'scheduled', version: 2, deliveryId: row.deliveryId });
+  expect(await actions()).toMatchObject([
+    {
+      ...{ verb: 'requeue', actor, reason: 'the partner was down', ticket: 'OPS-7', version_seen: 1 },
+      delivery_id: row.deliveryId,
+      evidence: {
+        ...{ given: 'asked ben: attempt 2 never arrived', answer: 'requeued', state: 'dead' },
+        ...{ attempts: 2, doubtfulAttempts: 1 },
+      },
+    },
+  ]);
+});
+
+describe('requeue', () => {
+  test('goes on under the same id and key, with the attempts counted on and the retry policy begun anew', async () => {
+    const row = await arrange(ledger, 'dead', { attempts: 1, columns: { failures: 1, invitations: 3 } });
+    await known(row, 1, 'permanent');
+    await decide(command('requeue', [row]));
+    expect(await rowOf(row)).toMatchObject({
+      ...{ delivery_id: row.deliveryId, idempotency_key: row.key, state: 'scheduled', attempt_no: 1, failures: 0 },
+      ...{ attempts_at_requeue: 1, invitations: 0, first_invited_at: null, unreviewed_since: null },
+    });
+    const { claimed } = await ledger.ledger.claim({ token: uuid(), worker, limit: 10, lowWater: null });
+    expect(claimed).toMatchObject([{ deliveryId: row.deliveryId }]);
+    const token = uuid();
+    const [opened] = await ledger.ledger.open({ token, worker, deliveryIds: [row.deliveryId] });
+    expect(opened).toMatchObject({ answer: 'opened', attemptNo: 2, key: row.key });
+    await ledger.ledger.settle({ token: uuid(), outcomes: [outcome(row.deliveryId, token, { attemptNo: 2 })] });
+    expect(await rowOf(row)).toMatchObject({ state: 'delivered' });
+  });
+
+  test.each(['unknown', 'overtaken', 'delivered'])('asks for evidence when an attempt is %s', async (result) => {
+    const row = await arrange(ledger, 'held', { attempts: 2 });
+    await known(row, 1, 'retry');
+    await known(row, 2, result);
+    expect(await decide(command('requeue', [row]))).toMatchObject([{ answer: 'evidence_needed', state: 'held' }]);
+    expect(await actions()).toEqual([]);
+  });
+
+  test('asks for none when every attempt is known to have failed, the one that was unknown first too', async () => {
+    const row = await arrange(ledger, 'held', { attempts: 2 });
+    await known(row, 1, 'unknown');
+    await known(row, 1, 'retry');
+    await known(row, 2, 'not_sent');
+    expect(await decide(command('requeue', [row]))).toMatchObject([{ answer: 'requeued' }]);
+  });
+
+  test('a second time answers with what is true, and so does one from a stale screen', async () => {
+    const row = await arrange(ledger, 'dead');
+    await decide(command('requeue', [row]));
+    expect(await decide(command('requeue', [row]))).toMatchObject([
+      { answer: 'refused', state: 'scheduled', version: 2 },
+    ]);
+    await ledger.sql("UPDATE reminder_delivery SET state = 'dispatching', lease_owner = $1, lease_until = now()", [
+      uuid(),
+    ]);
+    expect(await decide(command('hold', [row]))).toMatchObject([{ answer: 'stale', state: 'dispatching', version: 2 }]);
+    expect(await actions()).toHaveLength(1);
+  });
+
+  test('what dies again is announced again', async () => {
+    const row = await arrange(ledger, 'delivering, lease live');
+    const dies = async (attemptNo: number, token: string) =>
+      ledger.ledger.settle({
+        token: uuid(),
+        outcomes: [outcome(row.deliveryId, token, { attemptNo, outcome: 'permanent', status: 400 })],
+      });
+    await dies(1, openToken(1));
+    await decide(command('requeue', [row]));
+    await ledger.ledger.claim({ token: uuid(), worker, limit: 10, lowWater: null });
+    const token = uuid();
+    await ledger.ledger.open({ token, worker, deliveryIds: [row.deliveryId] });
+    await dies(2, token);
+    const events = await ledger.sql('SELECT version, state FROM lifecycle_event ORDER BY event_no');
+    expect(events).toEqual([
+      { version: 1, state: 'dead' },
+      { version: 2, state: 'dead' },
+    ]);
+  });
+
+  test('with a new expiry, and due later, it waits for its time', async () => {
+    const row = await arrange(ledger, 'held', { dueIn: 600 });
+    const expiresAt = inSeconds(900).toISOString();
+    expect(await decide(command('requeue', [row], { expiresAt }))).toMatchObject([{ expiresAt, dueAt: row.dueAt }]);
+    const { next_attempt_at: next, wake_at: wake } = (await rowOf(row)) as { next_attempt_at: Date; wake_at: Date };
+    expect(next.toISOString()).toBe(row.dueAt);
+    expect(next.getTime() - wake.getTime()).toBe(ledger.settings.lookaheadSeconds * 1000);
+  });
+});
+
+test('hold: no sender may open it, and its invitation that is in the queue is only a receipt', async () => {
+  const row = await arrange(ledger, 'queued', { expiresIn: 900 });
+  expect(await decide(command('hold', [row]))).toMatchObject([{ answer: 'held', state: 'held', version: 2 }]);
+  expect(await rowOf(row)).toMatchObject({ hold_reason: 'the partner was down', unreviewed_since: expect.any(Date) });
+  const [opened] = await ledger.ledger.open({ token: uuid(), worker, deliveryIds: [row.deliveryId] });
+  expect(opened).toMatchObject({ answer: 'not_claimed', state: 'held' });
+  expect(await decide(command('hold', [row]))).toMatchObject([{ answer: 'held', version: 2 }]);
+  expect(await actions()).toHaveLength(1);
+});
+
+test('review: what a person has seen waits for none; dead once more it waits anew', async () => {
+  const row = await arrange(ledger, 'dead');
+  expect(await rowOf(row)).toMatchObject({ unreviewed_since: expect.any(Date) });
+  await decide(command('review', [row]));
+  expect(await rowOf(row)).toMatchObject({ state: 'dead', version: 1, unreviewed_since: null });
+  expect(await decide(command('review', [row]))).toMatchObject([{ answer: 'reviewed' }]);
+  expect(await actions()).toHaveLength(1);
+});
+
+test('cancel, while it is being sent: the wish is kept, once, and its failure then ends it', async () => {
+  const row = await arrange(ledger, 'delivering, lease live');
+  expect(await decide(command('cancel', [row]))).toMatchObject([{ answer: 'too_late', state: 'delivering' }]);
+  await decide(command('cancel', [row]));
+  expect(await actions()).toHaveLength(1);
+  const failed = outcome(row.deliveryId, openToken(1), { attemptNo: 1, outcome: 'retry', status: 503 });
+  await ledger.ledger.settle({ token: uuid(), outcomes: [failed] });
+  expect(await rowOf(row)).toMatchObject({ state: 'cancelled' });
+});
+
+test('each of several is answered on its own, in order; what is unknown too', async () => {
+  const rows = [await arrange(ledger, 'dead'), await arrange(ledger, 'delivered'), await arrange(ledger, 'held')];
+  const unknown = { ...(rows[0] as Arranged), deliveryId: uuid() };
+  const answers = await decide(command('requeue', [...rows, unknown]));
+  expect(answers.map(({ answer }) => answer)).toEqual(['requeued', 'refused', 'requeued', 'not_found']);
+  expect(answers.map(({ deliveryId }) => deliveryId)).toEqual([...rows, unknown].map(({ deliveryId }) => deliveryId));
+  expect((await actions()).map(({ delivery_id }) => delivery_id).sort()).toEqual(
+    [rows[0], rows[2]].map((row) => row?.deliveryId).sort(),
+  );
+});
+
+test('under its token a decision answers the same for ever, also after another has changed the row', async () => {
+  const row = await arrange(ledger, 'dead');
+  const first = command('requeue', [row]);
+  const answer = await decide(first);
+  await decide({ ...command('hold', []), reminders: [{ deliveryId: row.deliveryId, versionSeen: 2 }] });
+  const before = await dump(ledger, tables);
+  expect(await decide(first)).toEqual(answer);
+  expect(await dump(ledger, tables)).toEqual(before);
+});
+
+test('a dry run answers what would be, writes nothing, and leaves its token free', async () => {
+  const row = await arrange(ledger, 'dead');
+  const wet = command('requeue', [row]);
+  const before = await dump(ledger, tables);
+  const answer = await decide({ ...wet, dryRun: true });
+  expect(await dump(ledger, tables)).toEqual(before);
+  expect(await decide(wet)).toEqual(answer);
+  expect(await rowOf(row)).toMatchObject({ state: 'scheduled' });
+});
