@@ -101,7 +101,8 @@ async function decideOne(stage: Stage): Promise<void> {
     ...{ actor: 'operator', reason: 'looked', ticket: null, dryRun: chance.happens(0.1) },
     evidence: chance.happens(0.6) ? 'the receiver was asked' : null,
     ...(chance.happens(0.2) ? { expiresAt: null } : {}),
-    reminders: [{ deliveryId: row.delivery_id, versionSeen: row.version }],
+    // Now and then the screen is an old one.
+    reminders: [{ deliveryId: row.delivery_id, versionSeen: Math.max(1, row.version - chance.integer(0, 1)) }],
   };
   const ask = () =>
     operate(
@@ -111,7 +112,7 @@ async function decideOne(stage: Stage): Promise<void> {
         if (!done) run.during(chance, run.weather.settings.tickSeconds * 1000, ask);
       },
     );
-  run.during(chance, 1000, ask);
+  run.during(chance, chance.pick([1000, run.weather.settings.tickSeconds * 2000]), ask);
 }
 
 /** Registers destinations, one command each, until an operator is told that it is there; products may then name it. */
