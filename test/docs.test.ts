@@ -89,10 +89,16 @@ describe.each(pages)('%s', (path) => {
   });
 });
 
-/** What the command line says of itself, or of one of its commands. */
-async function help(...command: string[]): Promise<string> {
-  const { stdout } = await run(process.execPath, [join(repository, 'bin/reminders.ts'), ...command, '--help']);
-  return stdout;
+const helps = new Map<string, Promise<string>>();
+
+/** What the command line says of itself, or of one of its commands: asked once, since each question is a process. */
+function help(command = ''): Promise<string> {
+  const words = command.split(' ').filter(Boolean);
+  const told =
+    helps.get(command) ??
+    run(process.execPath, [join(repository, 'bin/reminders.ts'), ...words, '--help']).then(({ stdout }) => stdout);
+  helps.set(command, told);
+  return told;
 }
 
 test('each use of the command line names a command and options that it has', async () => {
@@ -102,7 +108,7 @@ test('each use of the command line names a command and options that it has', asy
   for (const use of uses) {
     const [, command = ''] = /^(?:--\w+ \S+ )*([a-z]+(?: add| list)?)/.exec(use) ?? [];
     expect(all, use).toMatch(new RegExp(`^ {2}${command.split(' ')[0]}\\b`, 'm'));
-    const its = await help(...command.split(' '));
+    const its = await help(command);
     for (const option of named(use.replaceAll(/'[^']*'/g, ''), /(--[a-z-]+)/g))
       expect(its, use).toContain(`${option} `);
   }
