@@ -3,6 +3,7 @@ import { claimFunction } from './claim/contract.ts';
 import type { FunctionContract } from './core/function-contract.ts';
 import { migrateFunction } from './migrate/contract.ts';
 import { observeFunction } from './observe/contract.ts';
+import { operateFunction } from './operate/contract.ts';
 import { retainFunction } from './retain/contract.ts';
 import { rotateFunction } from './rotate/contract.ts';
 import { scheduleFunction } from './schedule/contract.ts';
@@ -17,4 +18,5 @@ export const functions: readonly FunctionContract[] = [
   rotateFunction,
   observeFunction,
   retainFunction,
+  operateFunction,
 ];

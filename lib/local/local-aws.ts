@@ -11,6 +11,7 @@ import type { EnvironmentName, FunctionContract } from '../../lambdas/core/funct
 import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
 import { functions as contracts } from '../../lambdas/functions.ts';
 import { observeFunction } from '../../lambdas/observe/contract.ts';
+import { type OperateDuty, operateFunction } from '../../lambdas/operate/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
@@ -19,6 +20,7 @@ import { type Bucket, startBucket } from './bucket.ts';
 import { type DataApi, startDataApi } from './data-api.ts';
 import { type EventBus, startEventBus } from './event-bus.ts';
 import { type EventSourceMapping, startEventSourceMapping } from './event-source-mapping.ts';
+import { startFunctionUrl } from './function-urls.ts';
 import { startLambdaApi } from './lambda-api.ts';
 import type { HostedFunction } from './lambda-environment.ts';
 import { type LambdaHost, type Rehearsal, startLambdaHost } from './lambda-host.ts';
@@ -102,6 +104,7 @@ const concurrency: Readonly<Record<FunctionContract['name'], (settings: Settings
   rotate: () => 1,
   observe: () => 2,
   retain: () => 1,
+  operate: () => 2,
 };
 
 /**
@@ -201,6 +204,11 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
 
     const lambda = await startLambdaApi(host);
     stops.push(() => lambda.close());
+    const urlOf = async (qualifier: OperateDuty) => {
+      const url = await startFunctionUrl({ host, functionName: operateFunction.name, qualifier });
+      stops.push(() => url.close());
+      return `${url.endpoint}/`;
+    };
     const eventSource = startEventSourceMapping({
       host,
       functionName: webhookSenderFunction.name,
@@ -236,6 +244,8 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       DeadLetterQueueUrl: queue.deadLetterUrl,
       EventBusName: bus.name,
       ArchiveBucketName: archive.name,
+      InspectUrl: await urlOf('inspect'),
+      DecideUrl: await urlOf('decide'),
     };
     const callers = { ...environment, AWS_ENDPOINT_URL_LAMBDA: lambda.endpoint };
     const endpoints = join(directory, 'endpoints.json');
