@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import pg from 'pg';
 import { v7 as uuid } from 'uuid';
+import { storyText } from '../lambdas/core/verdict-text.ts';
 import type { Command, CommandAnswer } from '../lambdas/schedule/contract.ts';
 import { DataApi } from '../lambdas/store/data-api.ts';
 import { addDestination } from '../lambdas/store/statements/add-destination.ts';
@@ -11,7 +12,7 @@ import type { Receiver } from '../lib/local/receiver.ts';
 import { type Asked, type Part, planDemo } from './demo-plan.ts';
 import { afterDelivery, breakPromise, type Sabotage } from './demo-sabotage.ts';
 import type { Intent } from './demo-verdict.ts';
-import { evidenceText } from './reminders-text.ts';
+import { explanationOf, notFoundText } from './reminders-text.ts';
 
 export interface DemoRun {
   readonly aws: LocalAws;
@@ -264,6 +265,7 @@ class Demo {
     );
     const [killed] = this.#part('killed');
     const evidence = await this.#database.run(showEvidence, { deliveryId: killed?.deliveryId ?? '' });
+    const story = explanationOf(evidence, this.#run.aws.settings);
     const outcomes = evidence.flatMap((row) => (row.answer === 'outcome' ? [row.outcome] : []));
     if (outcomes[0] !== 'unknown' || outcomes.at(-1) !== 'delivered') {
       this.#broken.push(
@@ -283,7 +285,7 @@ class Demo {
       intents: intents.rows.map(({ id, started }) => ({ deliveryId: id, startedAt: started })),
       mayRepeat: this.#mayRepeat,
       states: states.rows.map(({ state, count }) => [state, count]),
-      killedStory: evidenceText(evidence),
+      killedStory: story === null ? notFoundText : storyText(story),
       recoveredMs,
       broken: this.#broken,
     };

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
-import { settingsOf } from '../lambdas/core/settings.ts';
+import { type Settings, settingsOf } from '../lambdas/core/settings.ts';
 import type { CommandAnswer, ScheduleRequest, ScheduleResponse } from '../lambdas/schedule/contract.ts';
 import { DataApi } from '../lambdas/store/data-api.ts';
 import { parseTrustedCidrs, type TrustedRange } from '../lambdas/webhook/address-wall.ts';
@@ -46,12 +46,15 @@ export class LedgerTarget {
   readonly operator: DataApi;
   /** Ranges that a destination may lie in although they are not public: local AWS has the loopback. */
   readonly trusted: readonly TrustedRange[];
+  /** The numbers that the ledger runs with. A deployed one has production's, whatever its stage. */
+  readonly settings: Settings;
   readonly #outputs: Outputs;
   readonly #lambda = new LambdaClient({});
 
-  private constructor(outputs: Outputs, trusted: readonly TrustedRange[]) {
+  private constructor(outputs: Outputs, trusted: readonly TrustedRange[], stage = 'production') {
     this.#outputs = outputs;
     this.trusted = trusted;
+    this.settings = settingsOf(stage);
     const logIn = (secretArn: string) =>
       new DataApi({
         resourceArn: outputs.DatabaseArn,
@@ -66,7 +69,7 @@ export class LedgerTarget {
   /** @throws {UsageError} when local AWS does not run there, or there is no such stack */
   static async find(options: TargetOptions): Promise<LedgerTarget> {
     return options.stack === undefined
-      ? localTarget(options.local ?? localDirectory, (outputs, trusted) => new LedgerTarget(outputs, trusted))
+      ? localTarget(options.local ?? localDirectory, (...found) => new LedgerTarget(...found))
       : new LedgerTarget(await outputsOf(options.stack), []);
   }
 
@@ -112,10 +115,16 @@ function outputsOf(stack: string): Promise<Outputs> {
 
 function localTarget(
   directory: string,
-  make: (outputs: Outputs, trusted: TrustedRange[]) => LedgerTarget,
+  make: (outputs: Outputs, trusted: TrustedRange[], stage: string) => LedgerTarget,
 ): LedgerTarget {
   const file = join(directory, 'endpoints.json');
-  let running: { pid: number; environment: Record<string, string>; outputs: Outputs; trustedCidrs: string };
+  let running: {
+    pid: number;
+    stage: string;
+    environment: Record<string, string>;
+    outputs: Outputs;
+    trustedCidrs: string;
+  };
   try {
     running = JSON.parse(readFileSync(file, 'utf8'));
     // Throws when there is no such process any more.
@@ -126,5 +135,5 @@ function localTarget(
     );
   }
   Object.assign(process.env, running.environment);
-  return make(running.outputs, parseTrustedCidrs(running.trustedCidrs));
+  return make(running.outputs, parseTrustedCidrs(running.trustedCidrs), running.stage);
 }

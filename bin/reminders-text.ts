@@ -1,11 +1,14 @@
-// What the command line prints for people: answers, tables and a reminder's story.
+// What the command line prints for people: answers and tables, and a reminder's verdict from its lines.
+import type { LogPlace } from '../lambdas/core/log-link.ts';
+import type { Settings } from '../lambdas/core/settings.ts';
+import { verdict } from '../lambdas/core/verdict.ts';
+import { type Explanation, explain } from '../lambdas/core/verdict-text.ts';
 import type { CommandAnswer } from '../lambdas/schedule/contract.ts';
+import { evidenceOf } from '../lambdas/store/evidence.ts';
 import type { StateCountRow } from '../lambdas/store/statements/count-states.ts';
 import type { DestinationRow } from '../lambdas/store/statements/list-destinations.ts';
 import type { ExclusionRow } from '../lambdas/store/statements/list-exclusions.ts';
 import type { EvidenceRow } from '../lambdas/store/statements/show-evidence.ts';
-
-type Reminder = Extract<EvidenceRow, { answer: 'reminder' }>;
 
 /** One line an answer, and what to do about a refusal. */
 export function answerText(answer: CommandAnswer): string {
@@ -69,64 +72,15 @@ export function destinationsTable(destinations: readonly DestinationRow[]): stri
   );
 }
 
-/** A reminder's story, line by line, ending with what happens next. */
-export function evidenceText(evidence: readonly EvidenceRow[]): string {
-  const reminder = evidence.find((row) => row.answer === 'reminder');
-  if (reminder === undefined) return 'not found: no reminder has that id or key';
-  const iso = (instant: string) => new Date(instant).toISOString();
-  const head = [
-    `${reminder.delivery_id}  ${reminder.state} since ${iso(reminder.state_since)}`,
-    `key ${reminder.key}  producer ${reminder.producer}  destination ${reminder.destination} (${reminder.destination_state})`,
-    `due ${iso(reminder.due_at)}  version ${reminder.version}  attempts ${reminder.attempts}, failures ${reminder.failures}`,
-  ];
-  const story = evidence.map((row) => `${iso(row.at)}  ${happened(row)}`);
-  const excluded = evidence.some((row) => row.answer === 'exclusion' && row.readmitted_at === null);
-  const next = excluded
-    ? 'claims pass over it until a person mends what its update fails for and readmits it'
-    : nextStep(reminder);
-  return [...head, '', ...story, '', `next: ${next}`].join('\n');
+/** A reminder's verdict at the instant that its lines were read; null when there are none. */
+export function explanationOf(
+  rows: readonly EvidenceRow[],
+  settings: Settings,
+  logs: LogPlace | null = null,
+): Explanation | null {
+  const evidence = evidenceOf(rows);
+  return evidence && explain(evidence, verdict(evidence, Date.parse(evidence.readAt), settings), logs);
 }
 
-function happened(row: EvidenceRow): string {
-  switch (row.answer) {
-    case 'reminder':
-      return `scheduled by ${row.producer}`;
-    case 'handoff':
-      return `queue accepted message ${row.message_id}, visible from ${new Date(row.visible_from).toISOString()}`;
-    case 'attempt':
-      return `attempt ${row.attempt_no} opened by request ${row.request_id}, log stream ${row.log_stream}`;
-    case 'exclusion': {
-      const since = row.readmitted_at === null ? '' : `; readmitted ${new Date(row.readmitted_at).toISOString()}`;
-      return `set aside, because updating it fails: ${row.reason}${since}`;
-    }
-    case 'outcome': {
-      const detail = [row.status, row.error_class, row.phase && `in phase ${row.phase}`].filter(Boolean).join(', ');
-      const moved = row.moved_to === null ? 'moved nothing' : `moved it to ${row.moved_to}`;
-      return `attempt ${row.attempt_no}: ${row.outcome}${detail && ` (${detail})`}, said ${row.recorded_by}; ${moved}`;
-    }
-  }
-}
-
-/** Who acts next, and when. */
-function nextStep(row: Reminder): string {
-  const at = (instant: string | null) => (instant === null ? 'never' : new Date(instant).toISOString());
-  switch (row.state) {
-    case 'scheduled':
-      return row.parked
-        ? `it waits until destination ${row.destination}, now ${row.destination_state}, is active again`
-        : `a claim takes it from ${at(row.wake_at)} on and it is sent at ${at(row.next_attempt_at)}`;
-    case 'dispatching':
-    case 'queued':
-      return `a sender takes it at ${at(row.next_attempt_at)}; if none does, a claim invites it again at ${at(row.wake_at)}`;
-    case 'delivering':
-      return `the sender reports until ${at(row.lease_until)}; if it does not, a claim closes the attempt as unknown then`;
-    case 'held':
-      return `a person decides: ${row.hold_reason}`;
-    case 'shadow':
-      return 'nothing from here: the path that is authoritative sends it';
-    case 'dead':
-      return `a person reviews it: ${row.last_error}`;
-    default:
-      return 'nothing: this is final';
-  }
-}
+/** What stands where a reminder would, were there one. */
+export const notFoundText = 'not found: no reminder has that id or key';

@@ -1,8 +1,9 @@
-// The command line of product developers and operators: `reminders schedule|cancel|reschedule|show|status|exclusions|readmit|destination`.
+// The command line of product developers and operators: `reminders schedule|cancel|reschedule|show|explain|status|exclusions|readmit|destination`.
 import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { Command, CommanderError, Option } from 'commander';
 import { v7 as uuid } from 'uuid';
+import { explanationText, printableJson, storyText } from '../lambdas/core/verdict-text.ts';
 import type { CommandAnswer } from '../lambdas/schedule/contract.ts';
 import { addDestination, type DestinationContract } from '../lambdas/store/statements/add-destination.ts';
 import { countStates } from '../lambdas/store/statements/count-states.ts';
@@ -12,7 +13,15 @@ import { readmit } from '../lambdas/store/statements/readmit.ts';
 import { showEvidence } from '../lambdas/store/statements/show-evidence.ts';
 import { AddressBlockedError, checkWebhookUrl, WebhookUrlError } from '../lambdas/webhook/address-wall.ts';
 import { LedgerTarget, type TargetOptions, UsageError } from './ledger-target.ts';
-import { answerText, destinationsTable, evidenceText, exclusionsTable, statesTable } from './reminders-text.ts';
+import { instant, isId, logPlace, nameOf, wholeNumber } from './reminders-options.ts';
+import {
+  answerText,
+  destinationsTable,
+  exclusionsTable,
+  explanationOf,
+  notFoundText,
+  statesTable,
+} from './reminders-text.ts';
 
 /** 0: done. 1: the ledger answered, and not with what was asked for. 2: the command was not understood. 3: it failed. */
 const exitCodes = { done: 0, refused: 1, usage: 2, failed: 3 } as const;
@@ -36,37 +45,7 @@ interface NamedOptions extends Common {
 }
 
 function print(options: Common, value: unknown, text: string): void {
-  console.log(options.json ? JSON.stringify(value, null, 2) : text);
-}
-
-/** `2026-12-24T18:00:00+01:00` as it is; `+90s`, `+5m`, `+2h`, `+40d` from now. */
-function instant(field: string): (text: string) => string {
-  return (text) => {
-    const [, amount, unit] = /^\+(\d+)([smhd])$/.exec(text) ?? [];
-    if (amount === undefined) return text;
-    const seconds = { s: 1, m: 60, h: 3600, d: 86_400 }[unit as 's' | 'm' | 'h' | 'd'];
-    const at = new Date(Date.now() + Number(amount) * seconds * 1000);
-    if (Number.isNaN(at.getTime())) throw new UsageError(`${field}: got ${text}, which is out of range`);
-    return at.toISOString();
-  };
-}
-
-function wholeNumber(option: string): (text: string) => number {
-  return (text) => {
-    if (!/^\d{1,9}$/.test(text)) throw new UsageError(`${option}: got ${text}; give a whole number`);
-    return Number(text);
-  };
-}
-
-/** Exactly one way to name a reminder. */
-function nameOf(id: string | undefined, { key }: NamedOptions): { deliveryId: string } | { key: string } {
-  if (id !== undefined && key === undefined) {
-    if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(id))
-      throw new UsageError(`ID: got ${JSON.stringify(id)}; give a delivery id, or --key KEY`);
-    return { deliveryId: id };
-  }
-  if (id === undefined && key !== undefined) return { key };
-  throw new UsageError('give either the ID of a reminder or --key KEY');
+  console.log(options.json ? printableJson(value) : text);
 }
 
 async function answered(options: Common, request: Parameters<LedgerTarget['command']>[0]): Promise<void> {
@@ -175,10 +154,28 @@ program
   .option('--key <key>', 'its idempotency key')
   .action(async (id: string | undefined, _, command: Command) => {
     const options: NamedOptions = command.optsWithGlobals();
-    const { observer } = await LedgerTarget.find(options);
+    const { observer, settings } = await LedgerTarget.find(options);
     const evidence = await observer.run(showEvidence, nameOf(id, options));
-    print(options, evidence, evidenceText(evidence));
-    if (evidence.length === 0) process.exitCode = exitCodes.refused;
+    const explanation = explanationOf(evidence, settings);
+    print(options, evidence, explanation === null ? notFoundText : storyText(explanation));
+    if (explanation === null) process.exitCode = exitCodes.refused;
+  });
+
+program
+  .command('explain')
+  .description('the verdict on a reminder: where it stands, who acts next and by when, what you may do about it')
+  .argument('[id-or-key]', 'its delivery id, or its idempotency key if that does not look like an id')
+  .option('--key <key>', 'its idempotency key')
+  .option('--producer <name>', 'only if it is of this producer')
+  .option('--log-group <name>', "the sender's log group, to link each attempt to its worker's log in this Region")
+  .action(async (text: string | undefined, _, command: Command) => {
+    const options: NamedOptions & { producer?: string; logGroup?: string } = command.optsWithGlobals();
+    const name = text !== undefined && options.key === undefined && !isId(text) ? { key: text } : nameOf(text, options);
+    const { observer, settings } = await LedgerTarget.find(options);
+    const rows = await observer.run(showEvidence, { ...name, producer: options.producer });
+    const explanation = explanationOf(rows, settings, logPlace(options.logGroup));
+    print(options, explanation, explanation === null ? notFoundText : explanationText(explanation));
+    if (explanation === null) process.exitCode = exitCodes.refused;
   });
 
 program

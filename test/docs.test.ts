@@ -21,6 +21,7 @@ const pages = [
   'docs/architecture.md',
   'docs/contract-suite.md',
   'docs/deploy.md',
+  'docs/operators.md',
   'docs/product-function.md',
   'docs/retention.md',
   'docs/upgrade.md',

@@ -2,11 +2,13 @@
 import { readdirSync, readFileSync } from 'node:fs';
 import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import type { EvidenceName } from '../../lambdas/core/reminder-evidence.ts';
 import { settingsOf } from '../../lambdas/core/settings.ts';
 import { claim } from '../../lambdas/store/statements/claim.ts';
 import { enqueue } from '../../lambdas/store/statements/enqueue.ts';
 import { open } from '../../lambdas/store/statements/open.ts';
 import { settle } from '../../lambdas/store/statements/settle.ts';
+import { showEvidence } from '../../lambdas/store/statements/show-evidence.ts';
 import { statementModules, statementOf } from './statement-modules.ts';
 import { newReminder, outcome, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
 
@@ -141,7 +143,7 @@ describe('on PostgreSQL', () => {
     expect(Number(updates?.hot) / Number(updates?.all)).toBeGreaterThanOrEqual(0.45);
   });
 
-  test('after many claims, on old statistics, open goes by the primary key and claim by wake_at alone', async () => {
+  test('after many claims, on old statistics, open and show-evidence go by the primary key and claim by wake_at alone', async () => {
     const session = await ledger.session();
     await session.sql('SET statement_timeout = 0');
     await session.sql(
@@ -171,6 +173,10 @@ describe('on PostgreSQL', () => {
     expect(indexesRead(opened)).toEqual(['reminder_delivery_pkey']);
     // Measured 180 for ten, intents included; a plan by another index reads thousands.
     expect(Number(/shared hit=(\d+)/.exec(opened.join('\n'))?.[1])).toBeLessThan(600);
+    const explain = (name: EvidenceName) => session.run(showEvidence, name, 'EXPLAIN ');
+    expect(indexesRead(await explain({ deliveryId: uuid() }))).toEqual(['reminder_delivery_pkey']);
+    const byKey = await explain({ key: 'many-7', producer: 'product' });
+    expect(indexesRead(byKey).sort()).toEqual(['reminder_delivery_idempotency_key_key', 'reminder_delivery_pkey']);
     await session.close();
   });
 });

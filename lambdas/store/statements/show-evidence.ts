@@ -1,5 +1,6 @@
 // show-evidence: everything the ledger knows of one reminder, in the order in which it happened.
-import type { ReminderName } from '../../core/ports.ts';
+import type { DeliveryState } from '../../core/delivery-states.ts';
+import type { EvidenceName, RecordedOutcome, ReminderEvidence } from '../../core/reminder-evidence.ts';
 import type { Statement } from '../statement.ts';
 
 export type EvidenceRow =
@@ -10,8 +11,15 @@ export type EvidenceRow =
       readonly key: string;
       readonly producer: string;
       readonly destination: string;
-      readonly destination_state: string;
-      readonly state: string;
+      readonly destination_state: ReminderEvidence['destination']['state'];
+      readonly destination_state_since: string;
+      readonly destination_state_reason: string | null;
+      readonly destination_owner: string;
+      readonly contract: ReminderEvidence['destination']['contract'];
+      readonly dedup_window_seconds: number | null;
+      readonly paused_since: string | null;
+      readonly pause_reason: string | null;
+      readonly state: DeliveryState;
       readonly state_since: string;
       readonly version: number;
       readonly due_at: string;
@@ -21,7 +29,13 @@ export type EvidenceRow =
       readonly parked: boolean;
       readonly attempts: number;
       readonly failures: number;
+      readonly invitations: number;
+      readonly first_invited_at: string | null;
+      readonly lease_owner: string | null;
       readonly lease_until: string | null;
+      readonly reviewed_at: string | null;
+      readonly unreviewed_since: string | null;
+      readonly archived_at: string | null;
       readonly hold_reason: string | null;
       readonly cancel_requested_at: string | null;
       readonly last_error: string | null;
@@ -51,13 +65,14 @@ export type EvidenceRow =
       readonly answer: 'outcome';
       readonly at: string;
       readonly attempt_no: number;
-      readonly recorded_by: string;
-      readonly outcome: string;
-      readonly phase: string | null;
+      readonly recorded_by: RecordedOutcome['recordedBy'];
+      readonly outcome: RecordedOutcome['outcome'];
+      readonly phase: RecordedOutcome['phase'];
       readonly status: number | null;
       readonly error_class: string | null;
+      readonly detail: string | null;
       readonly latency_ms: number | null;
-      readonly moved_to: string | null;
+      readonly moved_to: DeliveryState | null;
     }
   | {
       readonly answer: 'exclusion';
@@ -67,25 +82,41 @@ export type EvidenceRow =
       readonly readmitted_at: string | null;
     };
 
-/** For operators: not bound to a producer. No row: no such reminder. */
-export const showEvidence: Statement<ReminderName, EvidenceRow> = {
+/** For operators: of any producer, unless one is named. No row: no such reminder. */
+export const showEvidence: Statement<EvidenceName, EvidenceRow> = {
   name: 'show-evidence',
   text: `
 WITH found AS MATERIALIZED (
-  SELECT r.* FROM reminder_delivery r
-  WHERE r.delivery_id = CAST(:delivery_id AS uuid) OR r.idempotency_key = CAST(:key AS text)
+  -- Named one by one: whoever explains a reminder need not be able to read its payload.
+  SELECT r.delivery_id, r.idempotency_key, r.producer, r.destination_id, r.state, r.state_since, r.version, r.created_at,
+         r.due_at, r.next_attempt_at, r.expires_at, r.wake_at, r.parked, r.attempt_no, r.failures, r.invitations,
+         r.first_invited_at, r.lease_owner, r.lease_until, r.hold_reason, r.cancel_requested_at, r.reviewed_at,
+         r.unreviewed_since, r.last_error, r.delivered_at, r.archived_at, r.payload_sha256
+  FROM reminder_delivery r
+  WHERE r.delivery_id = COALESCE(
+      CAST(:delivery_id AS uuid),
+      (SELECT k.delivery_id FROM reminder_delivery k WHERE k.idempotency_key = CAST(:key AS text)))
+    AND (CAST(:producer AS text) IS NULL OR r.producer = CAST(:producer AS text))
 )
 SELECT CAST(line.answer AS text) AS answer
 FROM (
   SELECT f.created_at AS at, 0 AS place, json_build_object(
     'answer', 'reminder', 'at', f.created_at, 'delivery_id', f.delivery_id, 'key', f.idempotency_key,
-    'producer', f.producer, 'destination', d.name, 'destination_state', d.state, 'state', f.state,
+    'producer', f.producer, 'destination', d.name, 'destination_state', d.state,
+    'destination_state_since', d.state_since, 'destination_state_reason', d.state_reason, 'destination_owner', d.owner,
+    'contract', d.contract, 'dedup_window_seconds', d.dedup_window_seconds,
+    -- Without its row the gate counts as closed, as for a claim.
+    'paused_since', CASE WHEN g.paused IS NOT FALSE THEN COALESCE(g.paused_since, now()) END, 'pause_reason', g.reason,
+    'state', f.state,
     'state_since', f.state_since, 'version', f.version, 'due_at', f.due_at, 'next_attempt_at', f.next_attempt_at,
     'expires_at', f.expires_at, 'wake_at', CASE WHEN isfinite(f.wake_at) THEN f.wake_at END, 'parked', f.parked,
-    'attempts', f.attempt_no, 'failures', f.failures, 'lease_until', f.lease_until, 'hold_reason', f.hold_reason,
+    'attempts', f.attempt_no, 'failures', f.failures, 'invitations', f.invitations,
+    'first_invited_at', f.first_invited_at, 'lease_owner', f.lease_owner, 'lease_until', f.lease_until,
+    'reviewed_at', f.reviewed_at, 'unreviewed_since', f.unreviewed_since, 'archived_at', f.archived_at,
+    'hold_reason', f.hold_reason,
     'cancel_requested_at', f.cancel_requested_at, 'last_error', f.last_error, 'delivered_at', f.delivered_at,
     'payload_sha256', encode(f.payload_sha256, 'hex'), 'now', now()) AS answer
-  FROM found f JOIN destination d ON d.destination_id = f.destination_id
+  FROM found f JOIN destination d ON d.destination_id = f.destination_id LEFT JOIN dispatch_gate g ON true
   UNION ALL
   SELECT h.recorded_at, 1, json_build_object(
     'answer', 'handoff', 'at', h.recorded_at, 'message_id', h.message_id, 'queue', h.queue,
@@ -101,7 +132,7 @@ FROM (
   SELECT o.recorded_at, 3, json_build_object(
     'answer', 'outcome', 'at', o.recorded_at, 'attempt_no', o.attempt_no, 'recorded_by', o.recorded_by,
     'outcome', o.outcome, 'phase', o.phase, 'status', o.status, 'error_class', o.error_class,
-    'latency_ms', o.latency_ms, 'moved_to', o.moved_to)
+    'detail', o.detail, 'latency_ms', o.latency_ms, 'moved_to', o.moved_to)
   FROM attempt_outcome o JOIN found f ON f.delivery_id = o.delivery_id
   UNION ALL
   SELECT x.excluded_at, 4, json_build_object(
@@ -113,5 +144,6 @@ ORDER BY line.at, line.place`,
   parameters: (name) => ({
     delivery_id: 'deliveryId' in name ? name.deliveryId : null,
     key: 'key' in name ? name.key : null,
+    producer: name.producer ?? null,
   }),
 };
