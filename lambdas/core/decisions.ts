@@ -3,12 +3,13 @@ import type { CommandToken, ReminderFacts } from './ports.ts';
 
 /**
  * - `hold`: nobody sends it until a person decides again.
- * - `requeue`: a held or dead reminder goes back to the calendar, under its own id and key, with its attempts counted on.
+ * - `release`: a held reminder goes back to the calendar, under its own id and key, with its attempts counted on.
+ * - `requeue`: a dead one does.
  * - `resolve`: the receiver has it, by evidence from outside.
  * - `review`: a person has seen that it is held or dead, and leaves it so.
  * - `cancel`: it is not sent; while it is being sent the wish is kept and prevents its retries.
  */
-export const decisionVerbs = ['hold', 'requeue', 'resolve', 'review', 'cancel'] as const;
+export const decisionVerbs = ['hold', 'release', 'requeue', 'resolve', 'review', 'cancel'] as const;
 export type DecisionVerb = (typeof decisionVerbs)[number];
 
 /** A reminder as the person who decides last saw it. */
@@ -31,20 +32,21 @@ export interface Decision {
   readonly evidence: string | null;
   /** Answer what would be done, and do nothing. */
   readonly dryRun: boolean;
-  /** For `requeue`: ISO 8601, or null for none. Absent: as it is, and a reminder whose time is over is refused. */
+  /** For `release` and `requeue`: ISO 8601, or null for none. Absent: as it is, and a reminder whose time is over is refused. */
   readonly expiresAt?: string | null;
   readonly reminders: readonly SeenReminder[];
 }
 
 /**
  * What became of a decision about one reminder.
- * `held`, `requeued`, `resolved`, `reviewed`, `cancelled`: as decided, or so already. `too_late`: it is being sent, the wish to
+ * `held`, `released`, `requeued`, `resolved`, `reviewed`, `cancelled`: as decided, or so already. `too_late`: it is being sent, the wish to
  * call it off is kept. `wait`: it is being sent, decide again when it is not. `stale`: changed since it was seen.
  * `evidence_needed`: an attempt may have reached the receiver. `expiry_passed`: give a later expiry. `refused`: only a
- * held or dead one can be requeued. `finished`, `archived`, `shadow`, `nothing_to_review`: its state does not allow it.
+ * held one can be released, and only a dead one requeued. `finished`, `archived`, `shadow`, `nothing_to_review`: its state does not allow it.
  */
 export type DecisionAnswer =
   | 'held'
+  | 'released'
   | 'requeued'
   | 'resolved'
   | 'reviewed'

@@ -284,9 +284,15 @@ export const verbs = {
   },
   requeue: {
     by: 'operator',
-    when: 'with a reason and, where an attempt is unknown, evidence; past its expiry only with a new one',
+    when: 'with a reason and, where an attempt may have been received, evidence; past its expiry only with a new one',
     statement: 'decide',
-    cells: row(stays('refused'), { held: to('scheduled', 'requeued'), dead: to('scheduled', 'requeued') }),
+    cells: row(stays('refused'), { dead: to('scheduled', 'requeued') }),
+  },
+  releaseHeld: {
+    by: 'operator',
+    when: 'with a reason and, where an attempt may have been received, evidence; past its expiry only with a new one',
+    statement: 'decide',
+    cells: row(stays('refused'), { held: to('scheduled', 'released') }),
   },
   resolve: {
     by: 'operator',

@@ -91,7 +91,10 @@ function forgottenAt({ attempts, destination }: ReminderEvidence): number | null
 }
 
 /** What the matrix says of a verb in the reminder's situation. */
-function cellOf(verb: 'hold' | 'cancel' | 'resolve' | 'requeue', { evidence, now }: Grounds): Cell {
+function cellOf(
+  verb: 'hold' | 'cancelByOperator' | 'resolve' | 'requeue' | 'releaseHeld',
+  { evidence, now }: Grounds,
+): Cell {
   return verbs[verb].cells[situationOf(evidence, now)];
 }
 
@@ -105,10 +108,10 @@ function gone({ archivedAt }: ReminderEvidence): string | undefined {
   return archivedAt === null ? undefined : `it is a tombstone: its payload went to the archive at ${archivedAt}`;
 }
 
-/** `requeue` of what is dead and `release` of what is held: the matrix has one verb for both. */
+/** `requeue` of what is dead and `release` of what is held. */
 function replayFrom(from: 'dead' | 'held', grounds: Grounds): Ruling {
   const { evidence } = grounds;
-  if (evidence.state !== from || cellOf('requeue', grounds).to.length === 0) {
+  if (evidence.state !== from || cellOf(from === 'dead' ? 'requeue' : 'releaseHeld', grounds).to.length === 0) {
     const other = { dead: 'release', held: 'requeue' }[from];
     const instead = evidence.state === 'dead' || evidence.state === 'held' ? `: use ${other}` : '';
     return refused(`it is ${evidence.state}, not ${from}${instead}`);
@@ -135,7 +138,7 @@ function final({ state }: ReminderEvidence): string {
 
 function cancel(grounds: Grounds): Ruling {
   const { evidence } = grounds;
-  const { answer } = cellOf('cancel', grounds);
+  const { answer } = cellOf('cancelByOperator', grounds);
   if (answer === 'too_late') {
     if (evidence.cancelRequestedAt !== null) return refused(`that was asked for at ${evidence.cancelRequestedAt}`);
     return allowed('asks for no further attempt; the present one is not stopped, and a success still counts');

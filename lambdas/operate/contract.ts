@@ -3,6 +3,7 @@ import * as z from 'zod';
 import { type Decided, decisionVerbs } from '../core/decisions.ts';
 import type { DeliveryState } from '../core/delivery-states.ts';
 import type { FunctionContract } from '../core/function-contract.ts';
+import type { Explanation } from '../core/verdict-text.ts';
 
 /** The function as deployed. Each duty has an alias with a URL of its own, and IAM decides who may call which. */
 export const operateFunction: FunctionContract = {
@@ -57,29 +58,41 @@ const seenReminders = z
   .max(reminderLimit, `must name at most ${reminderLimit} reminders a request`)
   .refine((seen) => new Set(seen.map(({ deliveryId }) => deliveryId)).size === seen.length, 'must name each once');
 
-/** `hold`, `requeue`, `resolve`, `review`, `cancel`: see `lambdas/core/decisions.ts`. */
+/** `hold`, `release`, `requeue`, `resolve`, `review`, `cancel`: see `lambdas/core/decisions.ts`. */
 export const decisionRequest = z
   .strictObject({
     verb: z.enum(decisionVerbs),
     ...writing,
     reminders: seenReminders,
-    /** What the receiver said. `resolve` needs it, and `requeue` wherever an attempt may have been received. */
+    /** What the receiver said. `resolve` needs it, and `release` and `requeue` wherever an attempt may have been received. */
     evidence: sentence(1000).optional(),
-    /** For `requeue` alone: a new expiry, or null for none. */
+    /** For `release` and `requeue`: a new expiry, or null for none. */
     expiresAt: instant.nullable().optional(),
   })
-  .refine(({ verb, expiresAt }) => verb === 'requeue' || expiresAt === undefined, {
+  .refine(({ verb, expiresAt }) => verb === 'requeue' || verb === 'release' || expiresAt === undefined, {
     path: ['expiresAt'],
-    error: 'is of requeue alone',
+    error: 'is of release and requeue alone',
   });
 export type DecisionRequest = z.input<typeof decisionRequest>;
 
 /** `status`: how many reminders are in each state, and since when. */
 export const statusRequest = z.strictObject({ verb: z.literal('status') });
 
+/** `explain`: the verdict on one reminder, by its id or its key. */
+export const explainRequest = z
+  .strictObject({
+    verb: z.literal('explain'),
+    deliveryId: z.uuid('must be the id of a reminder').optional(),
+    key: sentence(255).optional(),
+  })
+  .refine(({ deliveryId, key }) => (deliveryId === undefined) !== (key === undefined), {
+    path: ['key'],
+    error: 'give either key or deliveryId',
+  });
+
 /** What each duty may ask, by verb. */
 export const requestsOfDuty = {
-  inspect: { status: statusRequest },
+  inspect: { status: statusRequest, explain: explainRequest },
   decide: Object.fromEntries(decisionVerbs.map((verb) => [verb, decisionRequest])),
 } as const satisfies Readonly<Record<OperateDuty, Readonly<Record<string, z.ZodType>>>>;
 
@@ -118,4 +131,9 @@ export interface StateCount {
   readonly oldestDue: string | null;
 }
 
-export type OperateResponse = DecisionResponse | StatusResponse | RefusedRequest;
+/** The answer to `explain`. */
+export type ExplainResponse =
+  | { readonly answer: 'explained'; readonly explanation: Explanation }
+  | { readonly answer: 'not_found' };
+
+export type OperateResponse = DecisionResponse | StatusResponse | ExplainResponse | RefusedRequest;

@@ -3,15 +3,21 @@ import type { LambdaFunctionURLEventWithIAMAuthorizer, LambdaFunctionURLResult }
 import type { z } from 'zod';
 import type { DecisionLedger } from '../core/decisions.ts';
 import { LedgerError } from '../core/errors.ts';
+import type { EvidenceLedger } from '../core/reminder-evidence.ts';
+import type { Settings } from '../core/settings.ts';
+import { verdict } from '../core/verdict.ts';
+import { explain } from '../core/verdict-text.ts';
 import { functionHandler, type Invocation } from '../runtime/handler-stack.ts';
 import { openDatabase } from '../store/data-api.ts';
 import { postgresDecisions } from '../store/decisions.ts';
+import { postgresEvidence } from '../store/evidence.ts';
 import { instant } from '../store/rows.ts';
 import type { StatementRunner } from '../store/statement.ts';
 import { countStates } from '../store/statements/count-states.ts';
 import {
   type decisionRequest,
   duties,
+  type explainRequest,
   type OperateDuty,
   type OperateResponse,
   operateFunction,
@@ -19,14 +25,15 @@ import {
   type statusRequest,
 } from './contract.ts';
 
-type Request = z.output<typeof decisionRequest> | z.output<typeof statusRequest>;
+type Request = z.output<typeof decisionRequest> | z.output<typeof statusRequest> | z.output<typeof explainRequest>;
 
 /** Lambda's entry point: the URL of one duty's alias. */
 export const handler = functionHandler<LambdaFunctionURLEventWithIAMAuthorizer, LambdaFunctionURLResult>(
   operateFunction,
   (environment) => {
     const database = openDatabase(environment);
-    const tools = { database, decisions: postgresDecisions(database) };
+    const { settings } = environment;
+    const tools = { database, settings, decisions: postgresDecisions(database), ledger: postgresEvidence(database) };
     return async (event, run) => {
       const response = await respond(tools, event, run);
       run.meter.count(response.answer);
@@ -41,7 +48,9 @@ export const handler = functionHandler<LambdaFunctionURLEventWithIAMAuthorizer, 
 
 interface Tools {
   readonly database: StatementRunner;
+  readonly settings: Settings;
   readonly decisions: DecisionLedger;
+  readonly ledger: EvidenceLedger;
 }
 
 async function respond(
@@ -70,7 +79,15 @@ async function respond(
   }
 }
 
-async function answer({ database, decisions }: Tools, actor: string, request: Request): Promise<OperateResponse> {
+async function answer(tools: Tools, actor: string, request: Request): Promise<OperateResponse> {
+  const { database, settings, decisions, ledger } = tools;
+  if (request.verb === 'explain') {
+    const { deliveryId, key = '' } = request;
+    const evidence = await ledger.evidence(deliveryId === undefined ? { key } : { deliveryId });
+    if (evidence === null) return { answer: 'not_found' };
+    const judged = verdict(evidence, Date.parse(evidence.readAt), settings);
+    return { answer: 'explained', explanation: explain(evidence, judged) };
+  }
   if (request.verb === 'status') {
     const rows = await database.run(countStates, {});
     const states = rows.map(({ state, count, oldest_since, oldest_due }) => ({

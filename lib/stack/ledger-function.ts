@@ -11,6 +11,8 @@ import {
   type CfnFunction,
   CfnPermission,
   Code,
+  type FunctionUrl,
+  FunctionUrlAuthType,
   Function as LambdaFunction,
   LoggingFormat,
   Runtime,
@@ -66,6 +68,7 @@ export class LedgerFunction extends Construct {
   readonly #role: Role;
   readonly #variables: Set<string> = new Set(['STAGE']);
   readonly #aliases = new Map<string, Alias>();
+  readonly #urls = new Map<string, FunctionUrl>();
 
   constructor(scope: Construct, id: string, props: LedgerFunctionProps) {
     super(scope, id);
@@ -170,6 +173,17 @@ export class LedgerFunction extends Construct {
     const alias = this.#aliases.get(name) ?? this.lambda.addAlias(name);
     this.#aliases.set(name, alias);
     return alias;
+  }
+
+  /**
+   * The URL of an alias, which lets in nobody but whom IAM lets. Grant it through the URL alone: who may invoke the
+   * alias itself could write the event, and so who they are.
+   */
+  url(aliasName: string): FunctionUrl {
+    const url =
+      this.#urls.get(aliasName) ?? this.alias(aliasName).addFunctionUrl({ authType: FunctionUrlAuthType.AWS_IAM });
+    this.#urls.set(aliasName, url);
+    return url;
   }
 
   /**

@@ -38,6 +38,11 @@ export class ReminderLedgerStack extends Stack {
       InvitationQueueUrl: [ledger.queue.queue.queueUrl, 'The queue of invitations'],
       DeadLetterQueueUrl: [ledger.queue.deadLetters.queueUrl, 'Invitations that no sender could finish with'],
       EventBusName: [ledger.bus.bus.eventBusName, 'The bus that announces the end of each reminder'],
+      InspectUrl: [ledger.operate.url('inspect').url, 'Whoever may inspect asks here; grantDuty lets them'],
+      DecideUrl: [
+        ledger.operate.url('decide').url,
+        'Whoever may decide about reminders does it here; grantDuty lets them',
+      ],
       ArchiveBucketName: [ledger.archive.bucket.bucketName, 'The bucket of what the database no longer holds in full'],
     };
     for (const [name, [value, description]] of Object.entries(outputs))

@@ -9,6 +9,7 @@ import type { FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { brokenInequalities, type Settings, settingsOf } from '../../lambdas/core/settings.ts';
 import { migrateFunction } from '../../lambdas/migrate/contract.ts';
 import { observeFunction } from '../../lambdas/observe/contract.ts';
+import { duties, type OperateDuty, operateFunction } from '../../lambdas/operate/contract.ts';
 import { type RetentionPolicy, retainFunction } from '../../lambdas/retain/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
@@ -46,6 +47,7 @@ export class ReminderLedger extends Construct {
   readonly rotate: LedgerFunction;
   readonly observe: LedgerFunction;
   readonly retain: LedgerFunction;
+  readonly operate: LedgerFunction;
   readonly alarms: LedgerAlarms;
 
   /** @throws {Error} when a prop cannot be deployed; what does not fit together fails synthesis, with all its sentences */
@@ -101,7 +103,8 @@ export class ReminderLedger extends Construct {
     this.webhookSender = functionOf('WebhookSender', webhookSenderFunction, props.egress);
     this.observe = functionOf('Observe', observeFunction);
     this.retain = functionOf('Retain', retainFunction);
-    for (const user of [this.schedule, this.claim, this.webhookSender, this.observe, this.retain]) {
+    this.operate = functionOf('Operate', operateFunction);
+    for (const user of [this.schedule, this.claim, this.webhookSender, this.observe, this.retain, this.operate]) {
       this.logins.grantLogin(user);
       user.deployAfter(migration);
     }
@@ -114,6 +117,8 @@ export class ReminderLedger extends Construct {
     this.archive.grantWrite(this.retain);
     this.retain.addVariables({ RETENTION_POLICY: JSON.stringify(daysOf(retention)) });
 
+    for (const duty of duties) this.operate.url(duty);
+
     this.queue.deliverTo(this.webhookSender, migration);
     // Its id is part of the logical id of a queue that holds messages.
     const schedules = new LedgerSchedules(this, 'Minute', { settings });
@@ -123,7 +128,10 @@ export class ReminderLedger extends Construct {
     this.alarms = new LedgerAlarms(this, 'Alarms', {
       alarmTopics: props.alarmTopics,
       owners: props.owners,
-      functions: [this.migrate, this.schedule, this.claim, this.webhookSender, this.rotate, this.observe, this.retain],
+      functions: [
+        ...[this.migrate, this.schedule, this.claim, this.webhookSender, this.rotate, this.observe, this.retain],
+        this.operate,
+      ],
       claim: this.claim,
       queue: this.queue,
       schedules,
@@ -162,6 +170,14 @@ export class ReminderLedger extends Construct {
       grantee.addEnvironment(variable, alias.functionArn);
     }
     return alias.grantInvoke(grantee);
+  }
+
+  /**
+   * Lets people with this principal do a duty: call the URL of its alias, signed, and nothing else. What they decide is
+   * kept under their name as IAM knows it.
+   */
+  grantDuty(grantee: IGrantable, duty: OperateDuty): Grant {
+    return this.operate.url(duty).grantInvokeUrl(grantee);
   }
 }
 

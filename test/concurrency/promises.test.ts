@@ -65,7 +65,7 @@ const breaches: Readonly<Record<string, readonly [Breach, ...Breach[]]>> = {
     ['dead', 'DELETE FROM lifecycle_event WHERE delivery_id = $'],
     ['cancelled', 'UPDATE lifecycle_event SET version = 2 WHERE delivery_id = $'],
   ],
-  'each reschedule, hold and requeue that was granted made one version': [
+  'each reschedule, hold, release and requeue that was granted made one version': [
     ['scheduled', change('version = 2')],
     ['scheduled', receipt('reschedule', 'rescheduled')],
   ],

@@ -36,11 +36,11 @@ export const promises: Readonly<Record<string, string>> = {
     SELECT r.delivery_id FROM reminder_delivery r WHERE r.state IN ('delivered', 'dead', 'expired', 'cancelled')
     AND (SELECT count(*) FROM lifecycle_event e
       WHERE e.delivery_id = r.delivery_id AND e.version = r.version AND e.state = r.state) <> 1`,
-  'each reschedule, hold and requeue that was granted made one version': `
+  'each reschedule, hold, release and requeue that was granted made one version': `
     SELECT r.delivery_id FROM reminder_delivery r WHERE r.version - 1 <> (SELECT count(*) FROM command_receipt c
       WHERE c.verb = 'reschedule' AND c.answer ->> 'answer' = 'rescheduled'
       AND c.answer ->> 'delivery_id' = CAST(r.delivery_id AS text)) + (SELECT count(*) FROM operator_action a
-      WHERE a.delivery_id = r.delivery_id AND a.verb IN ('hold', 'requeue'))`,
+      WHERE a.delivery_id = r.delivery_id AND a.verb IN ('hold', 'release', 'requeue'))`,
   'what was called off is not open to another attempt (P10)': `
     SELECT r.delivery_id FROM reminder_delivery r JOIN command_receipt c ON c.answer ->> 'delivery_id' = CAST(r.delivery_id AS text)
     WHERE c.verb = 'cancel' AND c.answer ->> 'answer' = 'cancelled' AND r.state NOT IN ('cancelled', 'delivered')`,

@@ -67,6 +67,7 @@ export const plays: Readonly<Record<string, Play>> = {
   'settle permanent': settle('permanent'),
   'settle unknown': settle('unknown'),
   'decide hold': decision('hold'),
+  'decide release': decision('release'),
   'decide requeue': decision('requeue'),
   'decide resolve': decision('resolve'),
   'decide review': decision('review'),

@@ -78,6 +78,22 @@ describe('a person', () => {
     expect(done).toHaveLength(1);
   });
 
+  test('asks where a reminder stands, by id and by key, and decides with the version that was told', async () => {
+    const deliveryId = await dead();
+    const { idempotency_key: key } = (await ledger.row(deliveryId)) as { idempotency_key?: string };
+    const explained = await ask({ verb: 'explain', deliveryId }, 'Inspect');
+    expect(explained).toMatchObject({
+      answer: 'explained',
+      explanation: { state: 'dead', version: 1, verbs: { requeue: { allowed: true }, release: { allowed: false } } },
+    });
+    expect(await ask({ verb: 'explain', key }, 'Inspect')).toMatchObject({ explanation: { deliveryId } });
+    expect(await ask({ verb: 'explain', key: 'nobody' }, 'Inspect')).toEqual({ answer: 'not_found' });
+    expect(await ask({ verb: 'explain' }, 'Inspect')).toMatchObject({
+      answer: 'invalid',
+      message: 'key: give either key or deliveryId',
+    });
+  });
+
   test('asks how many are in each state', async () => {
     const deliveryId = await dead();
     const answer = await ask({ verb: 'status' }, 'Inspect');
@@ -110,7 +126,11 @@ describe('is refused, and nothing changes', () => {
       /^reminders: must name each once/,
     ],
     ['a field of nobody', (request) => ({ ...request, force: true }), /^force: is no field/],
-    ['an expiry for a hold', (request) => ({ ...request, verb: 'hold', expiresAt: null }), /^expiresAt: is of requeue/],
+    [
+      'an expiry for a hold',
+      (request) => ({ ...request, verb: 'hold', expiresAt: null }),
+      /^expiresAt: is of release and requeue/,
+    ],
     ['NUL in the evidence', (request) => ({ ...request, evidence: 'a\u0000b' }), /^evidence: must not contain NUL/],
     [
       'an expiry without an offset',

@@ -62,6 +62,39 @@ const undelivered = situations.filter((one) => one !== 'delivered' && !sending.i
 const wish = ['cancel_requested_at'];
 const answered = { decision: { evidence: 'the receiver answered: not seen' } };
 
+/** Why a reminder does not go back to the calendar, and what does not keep it from that. */
+const back = (done: string, where: Situation): Otherwise[] => [
+  stale(where),
+  expiryPassed(where),
+  dry(at(stays(done), where)),
+  { because: 'it is due later', under: { dueIn: 600 }, cells: {} },
+  {
+    because: 'its time is over and it is given more',
+    under: { dueIn: -60, expiresIn: -1, decision: { expiresAt: inSeconds(3600).toISOString() } },
+    cells: {},
+  },
+  {
+    because: 'its time is over and it is given none that ends it',
+    under: { dueIn: -60, expiresIn: -1, decision: { expiresAt: null } },
+    cells: {},
+  },
+  {
+    because: 'the expiry that it is given has passed',
+    under: { decision: { expiresAt: inSeconds(-1).toISOString() } },
+    cells: at(stays('expiry_passed'), where),
+  },
+  {
+    because: 'an attempt may have been received',
+    under: { attempts: 1 },
+    cells: at(stays('evidence_needed'), where),
+  },
+  {
+    because: 'an attempt may have been received, and there is evidence',
+    under: { attempts: 1, ...answered },
+    cells: {},
+  },
+];
+
 export const decisionDrives = {
   hold: drive('hold', {
     otherwise: [
@@ -71,40 +104,8 @@ export const decisionDrives = {
       dry(at(stays('held'), ...holdable)),
     ],
   }),
-  requeue: drive('requeue', {
-    otherwise: [
-      stale('held', 'dead'),
-      expiryPassed('held', 'dead'),
-      isArchived('archived', 'dead'),
-      dry(at(stays('requeued'), 'held', 'dead')),
-      { because: 'it is due later', under: { dueIn: 600 }, cells: {} },
-      {
-        because: 'its time is over and it is given more',
-        under: { dueIn: -60, expiresIn: -1, decision: { expiresAt: inSeconds(3600).toISOString() } },
-        cells: {},
-      },
-      {
-        because: 'its time is over and it is given none that ends it',
-        under: { dueIn: -60, expiresIn: -1, decision: { expiresAt: null } },
-        cells: {},
-      },
-      {
-        because: 'the expiry that it is given has passed',
-        under: { decision: { expiresAt: inSeconds(-1).toISOString() } },
-        cells: at(stays('expiry_passed'), 'held', 'dead'),
-      },
-      {
-        because: 'an attempt may have been received',
-        under: { attempts: 1 },
-        cells: at(stays('evidence_needed'), 'held', 'dead'),
-      },
-      {
-        because: 'an attempt may have been received, and there is evidence',
-        under: { attempts: 1, ...answered },
-        cells: {},
-      },
-    ],
-  }),
+  requeue: drive('requeue', { otherwise: [isArchived('archived', 'dead'), ...back('requeued', 'dead')] }),
+  releaseHeld: drive('release', { otherwise: back('released', 'held') }),
   resolve: drive(
     'resolve',
     {

@@ -74,15 +74,15 @@ describe('requeue', () => {
   });
 
   test.each(['unknown', 'overtaken', 'delivered'])('asks for evidence when an attempt is %s', async (result) => {
-    const row = await arrange(ledger, 'held', { attempts: 2 });
+    const row = await arrange(ledger, 'dead', { attempts: 2 });
     await known(row, 1, 'retry');
     await known(row, 2, result);
-    expect(await decide(command('requeue', [row]))).toMatchObject([{ answer: 'evidence_needed', state: 'held' }]);
+    expect(await decide(command('requeue', [row]))).toMatchObject([{ answer: 'evidence_needed', state: 'dead' }]);
     expect(await actions()).toEqual([]);
   });
 
   test('asks for none when every attempt is known to have failed, the one that was unknown first too', async () => {
-    const row = await arrange(ledger, 'held', { attempts: 2 });
+    const row = await arrange(ledger, 'dead', { attempts: 2 });
     await known(row, 1, 'unknown');
     await known(row, 1, 'retry');
     await known(row, 2, 'not_sent');
@@ -125,7 +125,7 @@ describe('requeue', () => {
   test('with a new expiry, and due later, it waits for its time', async () => {
     const row = await arrange(ledger, 'held', { dueIn: 600 });
     const expiresAt = inSeconds(900).toISOString();
-    expect(await decide(command('requeue', [row], { expiresAt }))).toMatchObject([{ expiresAt, dueAt: row.dueAt }]);
+    expect(await decide(command('release', [row], { expiresAt }))).toMatchObject([{ expiresAt, dueAt: row.dueAt }]);
     const { next_attempt_at: next, wake_at: wake } = (await rowOf(row)) as { next_attempt_at: Date; wake_at: Date };
     expect(next.toISOString()).toBe(row.dueAt);
     expect(next.getTime() - wake.getTime()).toBe(ledger.settings.lookaheadSeconds * 1000);
@@ -162,7 +162,7 @@ test('cancel, while it is being sent: the wish is kept, once, and its failure th
 });
 
 test('each of several is answered on its own, in order; what is unknown too', async () => {
-  const rows = [await arrange(ledger, 'dead'), await arrange(ledger, 'delivered'), await arrange(ledger, 'held')];
+  const rows = [await arrange(ledger, 'dead'), await arrange(ledger, 'delivered'), await arrange(ledger, 'dead')];
   const unknown = { ...(rows[0] as Arranged), deliveryId: uuid() };
   const answers = await decide(command('requeue', [...rows, unknown]));
   expect(answers.map(({ answer }) => answer)).toEqual(['requeued', 'refused', 'requeued', 'not_found']);

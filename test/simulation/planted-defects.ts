@@ -214,7 +214,7 @@ export const plantedDefects: readonly PlantedDefect[] = [
   {
     name: 'a person may requeue without evidence',
     breaks: 'commands',
-    plant: change('decide', "a.verb = 'requeue' AND a.doubtful_attempts > 0", 'false'),
+    plant: change('decide', "a.verb IN ('requeue', 'release') AND a.doubtful_attempts > 0", 'false'),
   },
   {
     name: 'a decision looks at no version',

@@ -13,7 +13,7 @@ interface Finding {
   readonly violatingConstructs: { readonly constructPath: string }[];
 }
 
-const traced = ['Claim', 'Migrate', 'Observe', 'Retain', 'Rotate', 'Schedule', 'WebhookSender'].map(
+const traced = ['Claim', 'Migrate', 'Observe', 'Operate', 'Retain', 'Rotate', 'Schedule', 'WebhookSender'].map(
   (name) => `AwsSolutions-IAM5[Resource::*] ReminderLedger/Ledger/${name}/Role/DefaultPolicy/Resource`,
 );
 const everyStage = [

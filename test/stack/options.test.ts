@@ -27,7 +27,7 @@ function ofType({ resources }: Synthesized, type: string) {
   return [...resources].filter(([, { Type }]) => Type === type);
 }
 
-const functionPaths = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe', 'Retain'].map(
+const functionPaths = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe', 'Retain', 'Operate'].map(
   (id) => `Ledger/${id}/Function`,
 );
 
@@ -81,7 +81,7 @@ const boundary = { managedPolicyArn: 'arn:aws:iam::111122223333:policy/boundary'
 
 /** What CloudFormation gives no `Tags`: parts of other resources, and what CDK's own functions make. */
 const withoutTags =
-  /^Custom::|Policy$|::(SubnetRouteTableAssociation|Alias|EventInvokeConfig|Permission|Version|Schedule|RotationSchedule)$/;
+  /^Custom::|Policy$|::(SubnetRouteTableAssociation|Alias|EventInvokeConfig|Permission|Url|Version|Schedule|RotationSchedule)$/;
 
 describe.each(['production', 'dev'] as const)('tags, in stage %s', (stage) => {
   const tags = { 'cost-center': '4711', owner: 'platform' };

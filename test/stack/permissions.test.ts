@@ -2,7 +2,7 @@
 import { Stack } from 'aws-cdk-lib';
 import { LambdaDeploymentConfig } from 'aws-cdk-lib/aws-codedeploy';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
-import { Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { AccountPrincipal, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Code, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { describe, expect, test } from 'vitest';
@@ -80,6 +80,11 @@ const permissions: Record<string, string[]> = {
     `rds-data:ExecuteStatement on ${database}`,
     'secretsmanager:GetSecretValue on Ledger/Logins/Observer',
   ],
+  'Ledger/Operate/Role': [
+    ...everyFunction('Operate'),
+    `rds-data:ExecuteStatement on ${database}`,
+    'secretsmanager:GetSecretValue on Ledger/Logins/Operator',
+  ],
   'Ledger/Retain/Role': [
     ...everyFunction('Retain'),
     `rds-data:ExecuteStatement on ${database}`,
@@ -133,7 +138,7 @@ const shiftsAliases = ['policy arn:<AWS::Partition>:iam::aws:policy/service-role
 /** What the options that change permissions add. */
 const addedByOptions = {
   ...Object.fromEntries(
-    ['Schedule', 'Claim', 'Migrate', 'Observe'].map((name) => [
+    ['Schedule', 'Claim', 'Migrate', 'Observe', 'Operate'].map((name) => [
       `Ledger/${name}/Role`,
       [`kms:Decrypt on Own.Arn ${throughSecrets}`],
     ]),
@@ -289,5 +294,33 @@ describe('a product', () => {
       const refusal = `product: got ${JSON.stringify(product)}; use 1 to 63`;
       expect(() => stack.ledger.grantSchedule(role, product)).toThrow(refusal);
     }
+  });
+});
+
+describe('a person', () => {
+  const granted = () => {
+    const stack = new ReminderLedgerStack(newApp(), 'ReminderLedger');
+    const role = new Role(stack, 'OnCall', { assumedBy: new AccountPrincipal('111122223333') });
+    stack.ledger.grantDuty(role, 'decide');
+    return synthesized(stack);
+  };
+
+  test('may call the URL of the duty that was granted, and the function behind it only through that', () => {
+    expect(permissionsOf(granted()).OnCall).toEqual([
+      'lambda:InvokeFunction on Ledger/Operate/Function/Aliasdecide if lambda:InvokedViaFunctionUrl Bool true',
+      'lambda:InvokeFunctionUrl on Ledger/Operate/Function/Aliasdecide if lambda:FunctionUrlAuthType StringEquals AWS_IAM',
+    ]);
+  });
+
+  test('without a grant nobody may: each URL asks IAM, and nothing lets anybody invoke the function plainly', () => {
+    const { resources, text } = granted();
+    const urls = [...resources.values()].filter(({ Type }) => Type === 'AWS::Lambda::Url');
+    expect(urls.map(({ Properties }) => [Properties.AuthType, Properties.Qualifier, 'Cors' in Properties])).toEqual([
+      ['AWS_IAM', 'inspect', false],
+      ['AWS_IAM', 'decide', false],
+    ]);
+    const permissions = [...resources.values()].filter(({ Type }) => Type === 'AWS::Lambda::Permission');
+    const opened = permissions.map(({ Properties }) => text(Properties.FunctionName));
+    expect(opened.filter((name) => name.includes('Operate'))).toEqual([]);
   });
 });

@@ -21,7 +21,13 @@ const stateful = [
 const stateless = [
   ...['AWS::CloudWatch::Alarm', 'AWS::CloudWatch::CompositeAlarm', 'AWS::IAM::Policy', 'AWS::IAM::Role'],
   ...['AWS::Lambda::Alias', 'AWS::Lambda::EventInvokeConfig', 'AWS::Lambda::EventSourceMapping'],
-  ...['AWS::Lambda::Function', 'AWS::Lambda::Permission', 'AWS::Lambda::Version', 'AWS::S3::BucketPolicy'],
+  ...[
+    'AWS::Lambda::Function',
+    'AWS::Lambda::Permission',
+    'AWS::Lambda::Url',
+    'AWS::Lambda::Version',
+    'AWS::S3::BucketPolicy',
+  ],
   ...['AWS::SQS::QueuePolicy', 'AWS::Scheduler::Schedule', 'AWS::Scheduler::ScheduleGroup'],
   ...[
     'AWS::SecretsManager::RotationSchedule',
@@ -50,7 +56,14 @@ const inProduction: Readonly<Record<string, 'Retain' | 'Delete'>> = {
   'Ledger/Database/Parameters': 'Retain',
   'Ledger/Queue/DeadLetters': 'Retain',
   'Ledger/Signing/Secret': 'Retain',
-  ...retained('Ledger/Claim/Log', 'Ledger/Migrate/Log', 'Ledger/Observe/Log', 'Ledger/Retain/Log', 'Ledger/Rotate/Log'),
+  ...retained(
+    'Ledger/Claim/Log',
+    'Ledger/Migrate/Log',
+    'Ledger/Observe/Log',
+    'Ledger/Operate/Log',
+    'Ledger/Retain/Log',
+    'Ledger/Rotate/Log',
+  ),
   ...retained('Ledger/Schedule/Log', 'Ledger/WebhookSender/Log', 'TriggerLog'),
   // The ledger holds what is in it: the next claim invites anew.
   'Ledger/Queue/Invitations': 'Delete',
@@ -110,6 +123,8 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
       'AWS::Events::EventBus Ledger/Lifecycle/Bus Name',
       'AWS::Lambda::Alias Ledger/Claim/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/Observe/Function/Aliastick Name',
+      'AWS::Lambda::Alias Ledger/Operate/Function/Aliasdecide Name',
+      'AWS::Lambda::Alias Ledger/Operate/Function/Aliasinspect Name',
       'AWS::Lambda::Alias Ledger/Retain/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/WebhookSender/Function/Aliasinvitations Name',
       // Its function, by the alias.
@@ -229,6 +244,7 @@ test('the logical ids of what holds state never change: another id is another, e
       "LedgerMigrateLogBB6A50CE",
       "LedgerMinuteLostTicks5A0DD341",
       "LedgerObserveLogD37E218D",
+      "LedgerOperateLog29611AE1",
       "LedgerQueueDeadLetters87546214",
       "LedgerQueueInvitations3EA6EE89",
       "LedgerRetainLog0C195204",

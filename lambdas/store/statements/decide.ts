@@ -1,4 +1,4 @@
-// decide: what a person decides about reminders (hold, requeue, resolve, review, cancel), with who, why and on what evidence.
+// decide: what a person decides about reminders (hold, release, requeue, resolve, review, cancel), with who, why and on what evidence.
 import { v5 } from 'uuid';
 import type { Decision, DecisionAnswer, SeenReminder } from '../../core/decisions.ts';
 import type { FactsRow } from '../rows.ts';
@@ -11,7 +11,7 @@ export type DecideRow = { readonly item: number } & (
 );
 
 /**
- * One statement for all five, because they differ in two CASEs and share everything else: the locks, the version that was
+ * One statement for all six, because they differ in two CASEs and share everything else: the locks, the version that was
  * seen, the receipt, and the action that is written with the move it explains.
  *
  * Evidence is asked for when an attempt may have been received: read, as in reschedule, from the locked row's attempt number
@@ -52,7 +52,7 @@ WITH item AS MATERIALIZED (
   ORDER BY l.delivery_id, i.item
 ), judged AS MATERIALIZED (
   SELECT a.*, CASE
-    WHEN a.verb = 'requeue' AND a.state NOT IN ('held', 'dead') THEN 'refused'
+    WHEN a.verb = 'requeue' AND a.state <> 'dead' OR a.verb = 'release' AND a.state <> 'held' THEN 'refused'
     WHEN a.verb = 'review' AND a.state NOT IN ('held', 'dead') THEN 'nothing_to_review'
     WHEN a.verb = 'hold' AND a.state IN ('shadow', 'held') THEN a.state
     WHEN a.verb = 'hold' AND a.state IN ('delivered', 'expired', 'cancelled') THEN 'finished'
@@ -63,12 +63,14 @@ WITH item AS MATERIALIZED (
     -- What was archived has no payload that could be sent.
     WHEN a.verb IN ('hold', 'requeue') AND a.archived_at IS NOT NULL THEN 'archived'
     WHEN a.version_seen <> a.version THEN 'stale'
-    WHEN a.evidence IS NULL AND (a.verb = 'resolve' OR a.verb = 'requeue' AND a.doubtful_attempts > 0)
+    WHEN a.evidence IS NULL
+      AND (a.verb = 'resolve' OR a.verb IN ('requeue', 'release') AND a.doubtful_attempts > 0)
       THEN 'evidence_needed'
-    WHEN a.verb IN ('hold', 'requeue') AND a.new_expires_at <= GREATEST(a.due_at, now()) THEN 'expiry_passed'
+    WHEN a.verb IN ('hold', 'requeue', 'release') AND a.new_expires_at <= GREATEST(a.due_at, now()) THEN 'expiry_passed'
     ELSE CASE a.verb
       WHEN 'hold' THEN 'held'
       WHEN 'requeue' THEN 'requeued'
+      WHEN 'release' THEN 'released'
       WHEN 'resolve' THEN 'resolved'
       WHEN 'review' THEN 'reviewed'
       WHEN 'cancel' THEN CASE a.state WHEN 'delivering' THEN 'too_late' ELSE 'cancelled' END
@@ -79,14 +81,15 @@ WITH item AS MATERIALIZED (
   SELECT j.*, CASE j.answer
     WHEN 'held' THEN 'held'
     WHEN 'requeued' THEN 'scheduled'
+    WHEN 'released' THEN 'scheduled'
     WHEN 'resolved' THEN 'delivered'
     WHEN 'cancelled' THEN 'cancelled'
     ELSE j.state
   END AS next_state,
   -- A version that was seen before a decision is stale after it; what came to its end needs none.
-  CASE WHEN j.answer = 'requeued' OR j.answer = 'held' AND j.state <> 'held' THEN j.version + 1 ELSE j.version
+  CASE WHEN j.answer IN ('requeued', 'released') OR j.answer = 'held' AND j.state <> 'held' THEN j.version + 1 ELSE j.version
   END AS next_version,
-  CASE j.answer WHEN 'requeued' THEN j.new_expires_at ELSE j.expires_at END AS next_expires_at
+  CASE WHEN j.answer IN ('requeued', 'released') THEN j.new_expires_at ELSE j.expires_at END AS next_expires_at
   FROM judged j
 ), told AS MATERIALIZED (
   SELECT d.item, jsonb_build_object(
@@ -114,13 +117,12 @@ WITH item AS MATERIALIZED (
       state_since = CASE WHEN d.next_state = d.state THEN r.state_since ELSE now() END,
       version = d.next_version,
       expires_at = d.next_expires_at,
-      next_attempt_at = CASE d.answer WHEN 'requeued' THEN GREATEST(d.due_at, now()) ELSE r.next_attempt_at END,
-      wake_at = CASE d.answer
-        WHEN 'requeued' THEN
+      next_attempt_at = CASE d.next_state WHEN 'scheduled' THEN GREATEST(d.due_at, now()) ELSE r.next_attempt_at END,
+      wake_at = CASE
+        WHEN d.next_state = 'scheduled' THEN
           GREATEST(d.due_at, now()) - make_interval(secs => CAST(:lookahead_seconds AS double precision))
-        WHEN 'held' THEN d.next_expires_at
-        WHEN 'reviewed' THEN r.wake_at
-        WHEN 'too_late' THEN r.wake_at
+        WHEN d.answer = 'held' THEN d.next_expires_at
+        WHEN d.answer IN ('reviewed', 'too_late') THEN r.wake_at
       END,
       hold_reason = CASE d.answer WHEN 'held' THEN CAST(:reason AS text) WHEN 'reviewed' THEN r.hold_reason END,
       reviewed_at = CASE d.answer WHEN 'reviewed' THEN now() ELSE r.reviewed_at END,
@@ -129,10 +131,10 @@ WITH item AS MATERIALIZED (
       parked = false,
       lease_owner = CASE d.answer WHEN 'too_late' THEN r.lease_owner END,
       lease_until = CASE d.answer WHEN 'too_late' THEN r.lease_until END,
-      invitations = CASE d.answer WHEN 'requeued' THEN 0 ELSE r.invitations END,
-      first_invited_at = CASE d.answer WHEN 'requeued' THEN NULL ELSE r.first_invited_at END,
-      failures = CASE d.answer WHEN 'requeued' THEN 0 ELSE r.failures END,
-      attempts_at_requeue = CASE d.answer WHEN 'requeued' THEN r.attempt_no ELSE r.attempts_at_requeue END
+      invitations = CASE d.next_state WHEN 'scheduled' THEN 0 ELSE r.invitations END,
+      first_invited_at = CASE d.next_state WHEN 'scheduled' THEN NULL ELSE r.first_invited_at END,
+      failures = CASE d.next_state WHEN 'scheduled' THEN 0 ELSE r.failures END,
+      attempts_at_requeue = CASE d.next_state WHEN 'scheduled' THEN r.attempt_no ELSE r.attempts_at_requeue END
   FROM done d
   WHERE r.delivery_id = d.delivery_id
 ), acted AS (
