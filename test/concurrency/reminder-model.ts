@@ -1,6 +1,6 @@
 // The life of reminders once more, as a small machine of its own: what every command must answer, and the rows it must leave.
 import type { NewReminder, Receipt, ReminderView, Reschedule } from '../../lambdas/core/ports.ts';
-import type { NewDestination } from '../../lambdas/store/statements/add-destination.ts';
+import { OperatorLife } from './operator-life.ts';
 import {
   type Claim,
   facts,
@@ -10,7 +10,6 @@ import {
   iso,
   isoOrNull,
   type Reminder,
-  ReminderLife,
   type Settlement,
 } from './reminder-life.ts';
 
@@ -20,7 +19,7 @@ const sorted = (ids: readonly string[]) => [...new Set(ids)].sort();
 export type KeyedReschedule = Reschedule & { readonly name: { readonly key: string } };
 
 /** Every method does what the statement of that name must do, at `now`, and answers what the ledger must answer. */
-export class ReminderModel extends ReminderLife {
+export class ReminderModel extends OperatorLife {
   schedule(token: string, producer: string, asked: NewReminder): object {
     const known = this.named(asked.key);
     if (known === undefined) {
@@ -265,31 +264,6 @@ export class ReminderModel extends ReminderLife {
         state: moved ?? then.state,
       };
     });
-  }
-
-  addDestination(asked: NewDestination): object {
-    const { destinationId: id, name, url, owner, contract, deadlineMs } = asked;
-    const known = this.destinations.find((one) => one.name === name);
-    if (known === undefined) {
-      const { maxFailures } = this.settings;
-      this.destinations.push({ id, name, url, owner, contract, deadlineMs, maxFailures, state: 'active' });
-    }
-    if (known === undefined || known.id === id) return { answer: 'added', name };
-    const same =
-      known.url === url && known.owner === owner && known.contract === contract && known.deadlineMs === deadlineMs;
-    return { answer: same ? 'unchanged' : 'conflict', name, url: known.url, owner: known.owner };
-  }
-
-  exclude(token: string, id: string): void {
-    const there = this.exclusions.some((one) => one.token === token || (one.id === id && one.readmittedBy === null));
-    if (!there) this.exclusions.push({ id, token, readmittedBy: null });
-  }
-
-  readmit(token: string, id: string): object {
-    const latest = this.exclusions.findLast((one) => one.id === id);
-    const done = this.exclusions.some((one) => one.readmittedBy === token);
-    if (!done && latest?.readmittedBy === null) latest.readmittedBy = token;
-    return { answer: done || latest?.readmittedBy === token ? 'readmitted' : 'not_excluded' };
   }
 
   #openAnswer(token: string, one: Reminder, used: boolean, alone: boolean): string {
