@@ -35,7 +35,7 @@ export class Run {
   readonly weather: Weather;
   readonly database: VirtualDatabase;
   readonly executed: Executed[] = [];
-  /** What PostgreSQL refused: since statements run one at a time, nothing may be. */
+  /** What PostgreSQL refused, but for damaged rows: since statements run one at a time, nothing else may be. */
   readonly refusals: string[] = [];
   /** When nothing goes wrong any more; as long as the troubles have not begun, nothing does. */
   calmAt = 0;
