@@ -4,7 +4,7 @@ import { SingleBar } from 'cli-progress';
 import { Command, Option } from 'commander';
 import { knownStages, settingsOf } from '../lambdas/core/settings.ts';
 import { boundText, type Drill } from '../test/drills/drill.ts';
-import { leftOut } from '../test/drills/matrix.ts';
+import { leftOut, notDrilled } from '../test/drills/matrix.ts';
 import { type DrillResult, drills, runDrills } from '../test/drills/run-drills.ts';
 
 interface DrillOptions {
@@ -78,6 +78,8 @@ function list(): void {
   }
   console.log('\nPairs of the matrix that make no sense:');
   for (const { name, reason } of leftOut) console.log(`  ${name}: ${reason}`);
+  console.log('\nFault points that no drill needs:');
+  for (const [point, reason] of Object.entries(notDrilled)) console.log(`  ${point}: ${reason}`);
   console.log(`\n${drills.length} drills, ${drills.filter(({ fast }) => fast).length} of them in the fast subset`);
 }
 

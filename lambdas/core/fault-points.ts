@@ -34,6 +34,13 @@ export const faultPoints = {
   'put-archive': 'The two calls that write a page and its manifest to the archive.',
   archive: 'The statement that takes payload and evidence of what was written there.',
   forget: 'The statement that deletes what only a command run twice would ask for.',
+  'begin-transaction': 'The call that begins a transaction of a migration.',
+  execute: 'One statement of a migration, or about a login.',
+  'commit-transaction': 'The call that ends such a transaction: before it nothing of it stands.',
+  'describe-secret': 'The call that reads the versions of a login secret and their labels.',
+  'get-secret-value': 'The call that reads one version of a login secret.',
+  'put-secret-value': 'The call that gives the version under way its login.',
+  'update-secret-version-stage': 'The call that makes another version of a login secret the current one.',
 } as const;
 
 /** An effect by the name it is published under. */

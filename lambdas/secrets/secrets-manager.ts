@@ -7,7 +7,15 @@ import {
   UpdateSecretVersionStageCommand,
 } from '@aws-sdk/client-secrets-manager';
 import { LoginSecretError } from '../core/database-logins.ts';
+import { atFaultPoint, type FaultPoint } from '../core/fault-points.ts';
 import type { LoginSecrets } from '../core/rotate-login.ts';
+
+const points = {
+  DescribeSecret: 'describe-secret',
+  GetSecretValue: 'get-secret-value',
+  PutSecretValue: 'put-secret-value',
+  UpdateSecretVersionStage: 'update-secret-version-stage',
+} as const satisfies Record<string, FaultPoint>;
 
 const current = 'AWSCURRENT';
 const pending = 'AWSPENDING';
@@ -20,11 +28,11 @@ export function loginSecrets(): LoginSecrets {
   });
   const attempt = async <Answer>(
     secretArn: string,
-    operation: string,
+    operation: keyof typeof points,
     call: () => Promise<Answer>,
   ): Promise<Answer> => {
     try {
-      return await call();
+      return await atFaultPoint({ point: points[operation] }, call);
     } catch (error) {
       const name = error instanceof Error ? error.name : 'an error';
       throw new LoginSecretError(

@@ -79,8 +79,10 @@ export class DataApi implements StatementRunner {
 
   /** Runs SQL as it is, in a transaction when one is given; then it is tried once, since an error ends the transaction. */
   async execute(name: string, sql: string, parameters: Parameters = {}, transactionId?: string): Promise<Column[][]> {
-    return this.#again(name, transactionId === undefined ? this.#tries : 1, () =>
-      this.#send(sql, parameters, transactionId === undefined ? {} : { transactionId }),
+    return this.#again(name, transactionId === undefined ? this.#tries : 1, (tried) =>
+      atFaultPoint({ point: 'execute', tried }, () =>
+        this.#send(sql, parameters, transactionId === undefined ? {} : { transactionId }),
+      ),
     );
   }
 
@@ -89,19 +91,22 @@ export class DataApi implements StatementRunner {
    * that says so (Amazon Aurora User Guide, "Controlling Data API timeout behavior"). It is in no transaction.
    */
   async executeBeyondCall(name: string, sql: string): Promise<void> {
-    await this.#again(name, 1, () => this.#send(sql, {}, { continueAfterTimeout: true }));
+    const send = () => this.#send(sql, {}, { continueAfterTimeout: true });
+    await this.#again(name, 1, () => atFaultPoint({ point: 'execute' }, send));
   }
 
   /** Runs `work` in one transaction. For migrations: on hot paths an orphaned one would hold its locks for 3 minutes. */
   async transaction<Result>(name: string, work: (transactionId: string) => Promise<Result>): Promise<Result> {
-    const begun = await this.#again(name, this.#tries, () =>
-      this.#client.send(new BeginTransactionCommand({ ...this.#target() })),
+    const begin = () => this.#client.send(new BeginTransactionCommand({ ...this.#target() }));
+    const begun = await this.#again(name, this.#tries, (tried) =>
+      atFaultPoint({ point: 'begin-transaction', tried }, begin),
     );
     const { resourceArn, secretArn } = this.#options;
     const transaction = { resourceArn, secretArn, transactionId: begun.transactionId };
     try {
       const result = await work(begun.transactionId ?? '');
-      await this.#again(name, 1, () => this.#client.send(new CommitTransactionCommand(transaction)));
+      const commit = () => this.#client.send(new CommitTransactionCommand(transaction));
+      await this.#again(name, 1, () => atFaultPoint({ point: 'commit-transaction' }, commit));
       return result;
     } catch (error) {
       // The first error is the one to tell; an errored call has usually ended the transaction already.

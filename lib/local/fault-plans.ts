@@ -60,17 +60,17 @@ export interface PlannedFault {
 
 /** Where plans lie (`planned/<id>.<passes to go>`), taken ones (`taken`), and what became of them (`fired/<id>`). */
 export class FaultPlans {
-  readonly #directory: string;
+  readonly directory: string;
 
   /** @param directory made if it does not exist; the one that the functions' host was started with */
   constructor(directory: string) {
-    this.#directory = directory;
+    this.directory = directory;
     for (const name of ['planned', 'taken', 'fired']) mkdirSync(join(directory, name), { recursive: true });
   }
 
   /** The folder in which a file appears when a plan fires, complete from the beginning. */
   get firedFolder(): string {
-    return join(this.#directory, 'fired');
+    return join(this.directory, 'fired');
   }
 
   /** Plans a fault: from now on every process of the host looks for it at each passage. */
@@ -80,7 +80,7 @@ export class FaultPlans {
     return {
       fired: () => this.readFired(id),
       withdraw: () => {
-        for (const file of this.#planned(id)) rmSync(join(this.#directory, 'planned', file), { force: true });
+        for (const file of this.#planned(id)) rmSync(join(this.directory, 'planned', file), { force: true });
       },
     };
   }
@@ -114,7 +114,7 @@ export class FaultPlans {
       const left = Number(file.split('.')[1]);
       const next = left > 1 ? join('planned', `${id}.${left - 1}`) : join('taken', id);
       try {
-        renameSync(join(this.#directory, 'planned', file), join(this.#directory, next));
+        renameSync(join(this.directory, 'planned', file), join(this.directory, next));
         return left <= 1;
       } catch {
         // Another process came by at the same time and counted first: this passage counts after it.
@@ -123,14 +123,12 @@ export class FaultPlans {
   }
 
   #planned(id = ''): string[] {
-    return readdirSync(join(this.#directory, 'planned')).filter(
-      (file) => file.startsWith(id) && !file.endsWith('.new'),
-    );
+    return readdirSync(join(this.directory, 'planned')).filter((file) => file.startsWith(id) && !file.endsWith('.new'));
   }
 
   #read(file: string): FaultPlan | undefined {
     try {
-      return JSON.parse(readFileSync(join(this.#directory, file), 'utf8'));
+      return JSON.parse(readFileSync(join(this.directory, file), 'utf8'));
     } catch {
       // Taken meanwhile.
       return undefined;
@@ -139,7 +137,7 @@ export class FaultPlans {
 
   /** Beside and renamed: nobody sees half of it. */
   #write(file: string, content: FaultPlan | FiredFault): void {
-    const [draft, path] = [join(this.#directory, `${randomUUID()}.new`), join(this.#directory, file)];
+    const [draft, path] = [join(this.directory, `${randomUUID()}.new`), join(this.directory, file)];
     writeFileSync(draft, JSON.stringify(content));
     renameSync(draft, path);
   }

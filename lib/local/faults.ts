@@ -8,6 +8,8 @@ export interface PlannedFault {
   readonly match?: RegExp;
   /** How many calls it hits. @default 1 */
   readonly times?: number;
+  /** How many calls that it could hit pass before: 2 lets the third one fail. @default 0 */
+  readonly skip?: number;
 }
 
 /**
@@ -88,14 +90,14 @@ export async function withFaults<Fault extends PlannedFault & { readonly kind?: 
   return answer;
 }
 
-/** Faults in the order in which they were planned; each call takes the first that fits it. */
+/** Faults in the order in which they were planned; each call takes the first that fits it and lets no more pass. */
 export class Faults<Fault extends PlannedFault> {
-  #planned: { readonly fault: Fault; left: number }[] = [];
+  #planned: { readonly fault: Fault; left: number; skip: number }[] = [];
   readonly #taken = new WeakMap<Fault, readonly number[]>();
 
   /** Plans a fault. Answers how to take it away before it is used up. */
   next(fault: Fault): () => void {
-    const planned = { fault, left: fault.times ?? 1 };
+    const planned = { fault, left: fault.times ?? 1, skip: fault.skip ?? 0 };
     this.#planned.push(planned);
     return () => this.#drop(planned);
   }
@@ -112,12 +114,17 @@ export class Faults<Fault extends PlannedFault> {
 
   /** Uses up one of the first fault that fits `text`. @param fits which faults the call can have @default all */
   take(text: string, fits: (fault: Fault) => boolean = () => true): Fault | undefined {
-    const planned = this.#planned.find(({ fault }) => fits(fault) && (fault.match?.test(text) ?? true));
-    if (planned === undefined) return undefined;
-    planned.left -= 1;
-    this.#taken.set(planned.fault, [...this.taken(planned.fault), Date.now()]);
-    if (planned.left <= 0) this.#drop(planned);
-    return planned.fault;
+    for (const planned of this.#planned) {
+      const { fault } = planned;
+      if (!fits(fault) || !(fault.match?.test(text) ?? true)) continue;
+      // A call that passes here may still be hit by what was planned later.
+      if (planned.skip-- > 0) continue;
+      planned.left -= 1;
+      this.#taken.set(fault, [...this.taken(fault), Date.now()]);
+      if (planned.left <= 0) this.#drop(planned);
+      return fault;
+    }
+    return undefined;
   }
 
   #drop(gone: { readonly fault: Fault }): void {

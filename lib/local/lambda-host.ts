@@ -163,8 +163,8 @@ export async function startLambdaHost(
   };
 }
 
-/** The environment variables that load a rehearsal into a process. */
-function preloadsOf({ faultDirectory, clockSkewMs }: Rehearsal): Record<string, string> {
+/** The environment variables that load a rehearsal into a process of Node. */
+export function preloadsOf({ faultDirectory, clockSkewMs }: Rehearsal): Record<string, string> {
   const modules = [
     ...(faultDirectory === undefined ? [] : ['./fault-subscriber.ts']),
     ...(clockSkewMs === undefined ? [] : ['./clock-skew.ts']),

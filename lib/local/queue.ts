@@ -16,10 +16,15 @@ export interface MessageFault extends PlannedFault {
   readonly kind: 'lose' | 'duplicate' | 'refuse' | 'omit' | 'redeliver' | 'reorder';
 }
 
-/** Something that shall go wrong with a whole call; `match` looks at the bodies of its messages. */
+const faultyOperations = ['SendMessageBatch', 'ReceiveMessage', 'DeleteMessageBatch'] as const;
+
+/**
+ * Something that shall go wrong with a whole call; `match` looks at the bodies of its messages, and finds none in a
+ * ReceiveMessage: what one brings only `naming` can tell, after its effect.
+ */
 export interface QueueCallFault extends CallFault {
   /** @default SendMessageBatch */
-  readonly operation?: 'SendMessageBatch' | 'DeleteMessageBatch';
+  readonly operation?: (typeof faultyOperations)[number];
 }
 
 export type QueueFault = MessageFault | QueueCallFault;
@@ -80,8 +85,7 @@ export async function startQueue(settings: Settings, port = 0): Promise<Queue> {
 
   const front = await serve({ port, contentType: 'application/x-amz-json-1.0' }, async (request) => {
     const operation = String(request.headers['x-amz-target']).replace('AmazonSQS.', '');
-    if (operation === 'ReceiveMessage') return receive(request);
-    if (operation !== 'SendMessageBatch' && operation !== 'DeleteMessageBatch') return pass(request);
+    if (!faultyOperations.some((known) => known === operation)) return pass(request);
     const { Entries = [] }: { Entries?: Partial<Entry & { ReceiptHandle: string }>[] } = JSON.parse(request.body);
     const text = Entries.map((entry) => entry.MessageBody ?? received.get(entry.ReceiptHandle ?? '') ?? '').join('\n');
     if (operation === 'SendMessageBatch') sendCalls += 1;
@@ -94,6 +98,7 @@ export async function startQueue(settings: Settings, port = 0): Promise<Queue> {
       },
       async () => {
         if (operation === 'SendMessageBatch') return sendBatch(request);
+        if (operation === 'ReceiveMessage') return receive(request);
         const answer = await pass(request);
         for (const { ReceiptHandle = '' } of Entries) received.delete(ReceiptHandle);
         return answer;

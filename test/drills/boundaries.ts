@@ -2,9 +2,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { FaultPlan } from '../../lib/local/fault-plans.ts';
 import type { MessageFault } from '../../lib/local/queue.ts';
-import { invitationOf } from './calls.ts';
+import type { Reminder } from './cell.ts';
 import type { BoundName, Drill } from './drill.ts';
-import { nearLife, untilDue } from './kinds.ts';
+import { invitationOf, nearLife, untilDue } from './kinds.ts';
 
 const delivered = { endsIn: ['delivered'] } as const;
 
@@ -20,6 +20,7 @@ const killedSender = (
   rehearses,
   bound,
   promises: ['P5', 'P6', 'P7', 'P9', 'P12'],
+  points: [at.point],
   run: (cell) =>
     nearLife(cell, ({ deliveryId }) =>
       cell.plan({ ...at, functionName: 'webhook-sender', deliveryId, action: { kind: 'kill' } }),
@@ -78,6 +79,7 @@ export const boundaryDrills: readonly Drill[] = [
     rehearses: 'A sender dies with its messages in hand, before it has done anything: the reminder is invited again.',
     bound: 'invited again',
     promises: ['P1', 'P5'],
+    points: ['handler'],
     async run(cell) {
       const reminder = await nearLife(cell, ({ deliveryId }) =>
         cell.fault(cell.stage.aws.queue.faults, { kind: 'lose', match: new RegExp(deliveryId) }),
@@ -95,6 +97,7 @@ export const boundaryDrills: readonly Drill[] = [
       'A sender freezes with its lease in hand until the lease is over; another sends, and the thawed one sends nothing.',
     bound: 'attempt recovered',
     promises: ['P6', 'P8'],
+    points: ['open'],
     run: (cell) =>
       nearLife(cell, ({ deliveryId }) => {
         const ms = (cell.settings.leaseSeconds + 3) * 1000;
@@ -155,6 +158,26 @@ export const boundaryDrills: readonly Drill[] = [
           match: new RegExp(deliveryId),
         }),
       ),
+  },
+  {
+    ...delivered,
+    name: 'the third call of a claim fails',
+    rehearses:
+      'A claim hands 25 over in three calls, and the third one fails: what was in it alone goes back and is sent.',
+    bound: 'next tick',
+    promises: ['P1', 'P2', 'P11'],
+    run: (cell) =>
+      cell.stage.inTurn([], async () => {
+        const all: Reminder[] = [];
+        const dueInMs = cell.settings.lookaheadSeconds * 1000 + 6000;
+        while (all.length < 25) all.push(await cell.schedule(cell.newReminder(dueInMs)));
+        for (const one of all)
+          await cell.untilSql('SELECT FROM reminder_delivery WHERE delivery_id = $1 AND wake_at <= now()', one);
+        const ofThese = new RegExp(all.map(({ deliveryId }) => deliveryId).join('|'));
+        cell.fault(cell.stage.aws.queue.faults, { kind: 'error-before', match: ofThese, skip: 2, times: 2 });
+        cell.stage.aws.scheduler.tickNow();
+        await cell.untilExercised();
+      }),
   },
   {
     ...delivered,

@@ -7,7 +7,7 @@ import type { Command, CommandAnswer } from '../../lambdas/schedule/contract.ts'
 import type { FaultPlan, FaultPlans } from '../../lib/local/fault-plans.ts';
 import type { Faults, PlannedFault } from '../../lib/local/faults.ts';
 import type { LambdaHost } from '../../lib/local/lambda-host.ts';
-import type { AskedReminder } from './checker.ts';
+import { type AskedReminder, readTables, type Tables } from './checker.ts';
 import type { Stage } from './stage.ts';
 
 /** A reminder of the cell; it changes as the cell goes on. */
@@ -40,6 +40,9 @@ export class Cell {
     readonly away: () => void;
   }[] = [];
   readonly #ends: (() => unknown)[] = [];
+  #kept: Tables | undefined;
+  /** The fault points at which it planned to stop a process. */
+  readonly points = new Set<string>();
   #destination: string | undefined;
   #path = '/ok';
   /** What is not seen to happen before this instant does not happen any more. */
@@ -155,6 +158,20 @@ export class Cell {
     }
   }
 
+  /** Keeps what the tables say at this moment: what is archived later takes its evidence out of them. */
+  async keepEvidence(): Promise<void> {
+    this.#kept = await this.tables();
+  }
+
+  /** What the tables say of the cell's reminders, or said when it was kept. */
+  async tables(): Promise<Tables> {
+    const now = await readTables(this.stage.pool, this.producer);
+    if (this.#kept === undefined) return now;
+    const archivedAt = (id: string) => now.rows.find(({ deliveryId }) => deliveryId === id)?.archivedAt ?? null;
+    const rows = this.#kept.rows.map((row) => ({ ...row, archivedAt: archivedAt(row.deliveryId) }));
+    return { ...this.#kept, rows };
+  }
+
   /** Plans a fault of a service. */
   fault<Fault extends PlannedFault & { readonly ms?: number }>(faults: Faults<Fault>, fault: Fault): void {
     const away = faults.next(fault);
@@ -164,6 +181,7 @@ export class Cell {
   /** Plans a fault of a process. */
   plan(plan: FaultPlan, plans: FaultPlans = this.stage.plans): void {
     const planned = plans.next(plan);
+    this.points.add(plan.point);
     const lastsMs = 'ms' in plan.action ? plan.action.ms : 0;
     const takenAt = () => [planned.fired()?.at ?? 0].filter((at) => at > 0);
     this.#faults.push({ takenAt, lastsMs, away: () => planned.withdraw() });
@@ -210,16 +228,21 @@ export class Cell {
   /**
    * A reminder that a tick claims: during the cell's turn it becomes due for the claim, the fault is planned, and one
    * tick runs into it.
+   * @param beside others of the cell that the same tick claims
    */
-  async atTick(planFault: (reminder: Reminder) => void): Promise<Reminder> {
+  async atTick(planFault: (reminder: Reminder) => unknown, beside: readonly Reminder[] = []): Promise<Reminder> {
     const reminder = await this.schedule();
-    const isScheduled = `SELECT FROM reminder_delivery WHERE delivery_id = $1 AND state = 'scheduled'`;
-    return this.stage.inTurn([reminder.deliveryId], async () => {
-      // Beyond the lookahead; a call that took too long has claimed it by itself, and is made again.
-      do await this.bringNear(reminder, this.settings.lookaheadSeconds * 1000 + 1200);
-      while ((await this.sql(isScheduled, [reminder.deliveryId])).length === 0);
-      await this.untilSql('SELECT FROM reminder_delivery WHERE delivery_id = $1 AND wake_at <= now()', reminder);
-      planFault(reminder);
+    const all = [reminder, ...beside];
+    const ids = all.map(({ deliveryId }) => deliveryId);
+    return this.stage.inTurn(ids, async () => {
+      for (const one of all) {
+        // Beyond the lookahead; a call that took too long has claimed it by itself, and is made again.
+        do await this.bringNear(one, this.settings.lookaheadSeconds * 1000 + 1200);
+        while (!(await this.isIn(one, 'scheduled')));
+      }
+      for (const one of all)
+        await this.untilSql('SELECT FROM reminder_delivery WHERE delivery_id = $1 AND wake_at <= now()', one);
+      await planFault(reminder);
       this.stage.aws.scheduler.tickNow();
       await this.untilExercised(turnLimitMs);
       return reminder;
@@ -239,6 +262,21 @@ export class Cell {
     for (const end = Date.now() + exercisedLimitMs; ; await sleep(100)) {
       if ((this.stage.logOf('webhook-sender').match(refused) ?? []).length >= times) return;
       if (Date.now() > end) throw new Error(`${deliveryId} was not refused ${times} times`);
+    }
+  }
+
+  async isIn({ deliveryId }: Reminder, state: string): Promise<boolean> {
+    const found = 'SELECT FROM reminder_delivery WHERE delivery_id = $1 AND state = $2';
+    return (await this.sql(found, [deliveryId, state])).length > 0;
+  }
+
+  /** An operator readmits a reminder that is set aside, and asks again until it is answered. */
+  async readmit({ deliveryId }: Reminder, plans?: FaultPlans): Promise<void> {
+    for (const end = Date.now() + productLimitMs; ; ) {
+      const code = await this.stage.operate(['readmit', deliveryId, '--reason', 'the page is mended'], plans);
+      // 1: it is readmitted already.
+      if (code === 0 || code === 1) return;
+      if (Date.now() > end) throw new Error(`readmit: no answer in ${productLimitMs} ms; exit code ${code}`);
     }
   }
 

@@ -31,7 +31,15 @@ const good: Evidence = {
   rows: [
     {
       ...{ deliveryId: id, key: 'key', destination: 'to-drill-1', payloadSha256: hash, state: 'delivered' },
-      ...{ stateSince: start + 16_000, dueAt: start, expiresAt: null, wakeAt: null, attemptNo: 2, failures: 1 },
+      ...{
+        stateSince: start + 16_000,
+        dueAt: start,
+        expiresAt: null,
+        wakeAt: null,
+        archivedAt: null,
+        attemptNo: 2,
+        failures: 1,
+      },
     },
   ],
   attempts: [

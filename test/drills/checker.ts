@@ -27,6 +27,7 @@ export interface RowEvidence {
   readonly dueAt: number;
   readonly expiresAt: number | null;
   readonly wakeAt: number | null;
+  readonly archivedAt: number | null;
   readonly attemptNo: number;
   readonly failures: number;
 }
@@ -232,11 +233,11 @@ function judgeRow(row: RowEvidence, evidence: Evidence, promise: PromiseBreach):
   ]);
 }
 
+/** What the database says. */
+export type Tables = Pick<Evidence, 'rows' | 'attempts' | 'outcomes' | 'events'>;
+
 /** Reads the tables as they are: all reminders of one producer. */
-export async function readTables(
-  pool: pg.Pool,
-  producer: string,
-): Promise<Pick<Evidence, 'rows' | 'attempts' | 'outcomes' | 'events'>> {
+export async function readTables(pool: pg.Pool, producer: string): Promise<Tables> {
   const ms = (column: string) => `CAST(extract(epoch FROM ${column}) * 1000 AS float8)`;
   const own = 'delivery_id IN (SELECT delivery_id FROM reminder_delivery WHERE producer = $1)';
   const read = async <Row extends pg.QueryResultRow>(sql: string) => (await pool.query<Row>(sql, [producer])).rows;
@@ -245,7 +246,7 @@ export async function readTables(
       `SELECT r.delivery_id AS "deliveryId", idempotency_key AS key, d.name AS destination,
               encode(sha256(convert_to(payload, 'UTF8')), 'hex') AS "payloadSha256", r.state,
               ${ms('r.state_since')} AS "stateSince", ${ms('due_at')} AS "dueAt", ${ms('expires_at')} AS "expiresAt",
-              ${ms('wake_at')} AS "wakeAt", attempt_no AS "attemptNo", failures
+              ${ms('wake_at')} AS "wakeAt", ${ms('archived_at')} AS "archivedAt", attempt_no AS "attemptNo", failures
        FROM reminder_delivery r JOIN destination d USING (destination_id) WHERE producer = $1`,
     ),
     attempts: await read<AttemptEvidence>(

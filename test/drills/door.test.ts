@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { expect, test } from 'vitest';
-import { leftOut } from './matrix.ts';
+import { leftOut, notDrilled } from './matrix.ts';
 import { drills } from './run-drills.ts';
 
 const door = (...words: string[]) =>
@@ -10,12 +10,13 @@ const door = (...words: string[]) =>
     encoding: 'utf8',
   });
 
-test('lists every drill with its bound as a sum, and every pair that makes no sense with its reason', () => {
+test('lists every drill with its bound as a sum, every pair that makes no sense and every point that needs none', () => {
   const { stdout, status } = door('--list');
   expect(status).toBe(0);
   for (const { name, rehearses } of drills)
     expect(stdout).toMatch(new RegExp(`^${RegExp.escape(name)}( \\(fast\\))?\n  ${RegExp.escape(rehearses)}$`, 'm'));
   for (const { name, reason } of leftOut) expect(stdout).toContain(`${name}: ${reason}`);
+  for (const [point, reason] of Object.entries(notDrilled)) expect(stdout).toContain(`${point}: ${reason}`);
   expect(stdout).toMatch(/within 7 a sender's run \+ 5 this machine = 12 s/);
 });
 

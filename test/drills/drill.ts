@@ -1,5 +1,5 @@
 // What a drill is: a fault at one boundary, the states it must end in, and the time it may take, added up from settings.
-import type { Settings } from '../../lambdas/core/settings.ts';
+import { type Settings, settingsOf } from '../../lambdas/core/settings.ts';
 import type { Cell } from './cell.ts';
 
 /** One rehearsal. */
@@ -10,7 +10,9 @@ export interface Drill {
   readonly endsIn: readonly string[];
   readonly bound: BoundName;
   /** What the bound is measured to. @default state: when the reminder reached its last state */
-  readonly until?: 'state' | 'announced';
+  readonly until?: 'state' | 'announced' | 'archived';
+  /** The fault points at which it stops a process: one that stops another, or not each of these, fails. @default none */
+  readonly points?: readonly string[];
   /** The promises that the fault puts at stake; all are checked in every drill. */
   readonly promises: readonly string[];
   /** It belongs to the fast subset. @default false */
@@ -39,8 +41,13 @@ const bounds = {
     ...[retry, tick, claim, sender],
   ],
   announced: ({ sender, tick, claim }: Terms) => [sender, tick, claim, tick, claim],
+  'a person asks again': ({ person, tick, claim, sender }: Terms) => [person, tick, claim, sender],
+  'a person mends it': ({ person, tick, claim, sender }: Terms) => [tick, claim, person, tick, claim, sender],
+  'archived by the next run': ({ archive }: Terms) => [archive],
 } as const;
 export type BoundName = keyof typeof bounds;
+
+const personal = settingsOf('production');
 
 type Terms = ReturnType<typeof termsOf>;
 
@@ -54,6 +61,9 @@ function termsOf(s: Settings) {
     pause: { what: 'pause after a refusal', seconds: s.releaseBaseSeconds },
     retry: { what: 'retry', seconds: Math.min(2 * s.retryBaseSeconds, s.retryCapSeconds) },
     asks: { what: "a product's call", seconds: s.scheduleTimeoutSeconds },
+    // The command line has the patience of production.
+    person: { what: 'a command by hand', seconds: (personal.dataApiTries * personal.dataApiTimeoutMs) / 1000 },
+    archive: { what: "retention's next run", seconds: (4 * s.dataApiTries * s.dataApiTimeoutMs) / 1000 },
   } satisfies Record<string, Term>;
 }
 

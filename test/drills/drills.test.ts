@@ -1,13 +1,15 @@
 // The fast subset of the drills: the essay's own, and one for each call and each kind of fault, on the bundles that deploy.
+import { readFileSync } from 'node:fs';
 import { beforeAll, describe, expect, test } from 'vitest';
 import { afterDelivery, breakPromise, type Sabotage } from '../../bin/demo-sabotage.ts';
+import { faultPoints } from '../../lambdas/core/fault-points.ts';
 import { settingsOf } from '../../lambdas/core/settings.ts';
-import { calls } from './calls.ts';
+import { undiciPoints } from '../../lib/local/fault-plans.ts';
 import type { Reminder } from './cell.ts';
 import { boundSeconds, boundText, type Drill } from './drill.ts';
 import { essayDrills } from './essay.ts';
 import { kinds } from './kinds.ts';
-import { leftOut, matrix } from './matrix.ts';
+import { calls, leftOut, matrix, notDrilled } from './matrix.ts';
 import { type DrillResult, drills, runDrills } from './run-drills.ts';
 
 const fast = drills.filter((drill) => drill.fast);
@@ -18,6 +20,7 @@ const inVain: Drill = {
   ...ordinary,
   name: 'in vain',
   rehearses: 'A fault for a reminder that does not exist.',
+  points: ['settle'],
   async run(cell) {
     await cell.schedule(cell.newReminder(500));
     const deliveryId = '00000000-0000-7000-8000-000000000000';
@@ -49,7 +52,7 @@ describe('the fast subset', () => {
   beforeAll(async () => {
     const all = await runDrills([...fast, ...bugs, inVain], { atOnce: 8 });
     results = new Map(all.map((result) => [result.drill, result]));
-  }, 300_000);
+  }, 180_000);
 
   test.each(fast.map(({ name, rehearses }) => [name, rehearses]))('%s: %s', (name) => {
     const result = results.get(name);
@@ -86,6 +89,17 @@ describe('the matrix', () => {
     const pairs = calls.flatMap(({ name }) => Object.keys(kinds).map((kind) => `${name}: ${kind}`));
     expect(names.sort()).toEqual(pairs.sort());
     expect(matrix.length).toBeGreaterThanOrEqual(110);
+  });
+
+  test('stops a process at each fault point, or says why no drill needs it; a test that does stands there', () => {
+    const reached = new Set(drills.flatMap(({ points = [] }) => points));
+    const points = Object.keys({ ...faultPoints, ...undiciPoints });
+    expect(points.filter((point) => !reached.has(point)).sort()).toEqual(Object.keys(notDrilled).sort());
+    for (const [point, reason] of Object.entries(notDrilled)) {
+      const [file] = /test\/\S+\.ts/.exec(reason) ?? [];
+      if (file === undefined) continue;
+      expect(readFileSync(new URL(`../../${file}`, import.meta.url), 'utf8'), reason).toContain(`'${point}'`);
+    }
   });
 
   test('names each drill once, and each bound is the sum that it shows', () => {

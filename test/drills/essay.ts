@@ -1,6 +1,6 @@
 // The drills that the essay names: paused before the claim, stopped after it, interrupted after publishing, and so on.
 import type { Drill } from './drill.ts';
-import { nearLife } from './kinds.ts';
+import { bodyOf, nearLife } from './kinds.ts';
 
 const delivered = { endsIn: ['delivered'], fast: true } as const;
 
@@ -28,6 +28,7 @@ export const essayDrills: readonly Drill[] = [
       'A claim stands still right before it takes anything: the next tick takes it, and the paused one wakes to nothing.',
     bound: 'next tick',
     promises: ['P1', 'P6', 'P10'],
+    points: ['claim'],
     run: (cell) =>
       cell.atTick(() => {
         const ms = (cell.settings.leaseSeconds + 1) * 1000;
@@ -40,6 +41,7 @@ export const essayDrills: readonly Drill[] = [
     rehearses: 'A claim dies between its commit and the queue: the reminder is leased to nobody, and invited again.',
     bound: 'invited again',
     promises: ['P1', 'P2', 'P11'],
+    points: ['claim'],
     run: (cell) =>
       cell.atTick(({ deliveryId }) =>
         cell.plan({ functionName: 'claim', point: 'claim', at: 'after', deliveryId, action: { kind: 'kill' } }),
@@ -52,6 +54,7 @@ export const essayDrills: readonly Drill[] = [
       'A claim dies after the queue accepted its message and before that is recorded: the message does its work.',
     bound: 'at once',
     promises: ['P1', 'P2', 'P6'],
+    points: ['send-message-batch'],
     run: (cell) =>
       cell.atTick(({ deliveryId }) =>
         cell.plan({
@@ -85,7 +88,7 @@ export const essayDrills: readonly Drill[] = [
     async run(cell) {
       const reminder = await nearLife(cell, () => undefined);
       await cell.untilState(reminder, 'delivered');
-      const body = JSON.stringify({ v: 1, delivery_id: reminder.deliveryId, not_before: reminder.dueAt });
+      const body = bodyOf(reminder.deliveryId, reminder.dueAt);
       await cell.stage.sendMessages([body, body]);
       cell.met();
       await cell.untilRefused(reminder, 2);

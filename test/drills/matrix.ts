@@ -1,7 +1,12 @@
-// The matrix: each call to the outside under each kind of fault, from two lists; a pair that makes no sense says why.
-import { calls } from './calls.ts';
+// The matrix: each call to the outside under each kind of fault, from lists of both; a pair that makes no sense says why.
+import type { FaultPoint } from '../../lambdas/core/fault-points.ts';
 import type { Drill } from './drill.ts';
-import { type Kind, kinds } from './kinds.ts';
+import { type Call, type Kind, kinds } from './kinds.ts';
+import { productCalls } from './product-calls.ts';
+import { senderCalls } from './sender-calls.ts';
+import { tickCalls } from './tick-calls.ts';
+
+export const calls: readonly Call[] = [...productCalls, ...tickCalls, ...senderCalls];
 
 /** Pairs that make no sense, with the reason. */
 export const leftOut: readonly { readonly name: string; readonly reason: string }[] = calls.flatMap(
@@ -11,6 +16,26 @@ export const leftOut: readonly { readonly name: string; readonly reason: string 
       return typeof bound === 'string' ? [] : [{ name: `${name}: ${kind}`, reason: bound.noSense }];
     }),
 );
+
+/** Fault points at which no drill stops a process, with the reason. */
+export const notDrilled: Readonly<Partial<Record<FaultPoint, string>>> = {
+  get: 'it only reads, and its product asks again',
+  'list-due': 'it only reads: killed there, the tick has done no more than before it',
+  unannounced: 'it only reads: what is killed there is killed before put-events',
+  'observe-calendar': 'it only reads; that nothing is published is an alarm',
+  'observe-destinations': 'it only reads; that nothing is published is an alarm',
+  'observe-outcomes': 'it only reads; that nothing is published is an alarm',
+  'list-finished-producers': 'it only reads: what is killed there is killed before put-archive',
+  'list-archivable': 'it only reads: what is killed there is killed before put-archive',
+  forget: 'it deletes what nothing needs any more, and the next run deletes the rest',
+  'describe-secret': 'it only reads: what is killed there is killed before put-secret-value',
+  'begin-transaction': 'nothing of it stands before commit-transaction',
+  'commit-transaction': 'no reminder needs migrate: test/functions/deployments.test.ts kills it there',
+  'get-secret-value': 'no reminder needs migrate: test/functions/deployments.test.ts kills it there',
+  execute: 'no reminder needs a rotation: test/functions/rotation.test.ts kills it there',
+  'put-secret-value': 'no reminder needs a rotation: test/functions/rotation.test.ts kills it there',
+  'update-secret-version-stage': 'no reminder needs a rotation: test/functions/rotation.test.ts kills it there',
+};
 
 export const matrix: readonly Drill[] = calls.flatMap((call) =>
   (Object.keys(kinds) as Kind[]).flatMap((kind): Drill[] => {
@@ -23,6 +48,7 @@ export const matrix: readonly Drill[] = calls.flatMap((call) =>
         endsIn: call.endsIn ?? ['delivered'],
         bound,
         promises: call.promises,
+        points: [call.points[kind] ?? []].flat(),
         fast: call.fast === kind,
         ...(call.until === undefined ? {} : { until: call.until }),
         run: (cell) => call.run(cell, kind),

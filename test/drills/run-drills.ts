@@ -2,14 +2,15 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { boundaryDrills } from './boundaries.ts';
 import { Cell } from './cell.ts';
-import { type Evidence, judgeDrill, readTables, type Verdict } from './checker.ts';
+import { type Evidence, judgeDrill, type RowEvidence, type Tables, type Verdict } from './checker.ts';
 import { boundSeconds, boundText, type Drill } from './drill.ts';
 import { essayDrills } from './essay.ts';
 import { kinds } from './kinds.ts';
 import { matrix } from './matrix.ts';
+import { retentionDrills } from './retention.ts';
 import { type Stage, startStage } from './stage.ts';
 
-export const drills: readonly Drill[] = [...essayDrills, ...boundaryDrills, ...matrix];
+export const drills: readonly Drill[] = [...essayDrills, ...boundaryDrills, ...retentionDrills, ...matrix];
 
 /** What a drill came to. */
 export interface DrillResult extends Verdict {
@@ -38,8 +39,6 @@ export interface RunOptions {
   readonly onPutOff?: (drill: string) => void;
   readonly onResult?: (result: DrillResult) => void;
 }
-
-type Tables = Awaited<ReturnType<typeof readTables>>;
 
 /** How long the announcement of an end is waited for, which only a drill about it counts. */
 const announceLimitMs = 60_000;
@@ -112,12 +111,16 @@ async function runDrill(stage: Stage, drill: Drill, cell: Cell, first: DrillResu
   let error: string | null = null;
   try {
     await drill.run(cell);
+    const stopped = [...cell.points].sort().join(', ');
+    const told = [...(drill.points ?? [])].sort().join(', ');
+    if (stopped !== told)
+      throw new Error(`it stops processes at ${stopped || 'no point'}, and says: ${told || 'none'}`);
   } catch (caught) {
     error = caught instanceof Error ? caught.message : String(caught);
   }
   const until = async (holds: (tables: Tables) => boolean, limitMs: number) => {
     for (const end = Math.max(Date.now(), from(cell)) + limitMs; Date.now() < end; await sleep(300)) {
-      if (holds(await readTables(stage.pool, cell.producer))) return;
+      if (holds(await cell.tables())) return;
     }
   };
   if (error === null) {
@@ -125,15 +128,11 @@ async function runDrill(stage: Stage, drill: Drill, cell: Cell, first: DrillResu
     await cell.effectsOver();
     await until(({ events }) => events.every(({ announcedAt }) => announcedAt !== null), announceLimitMs);
   } else await cell.effectsOver();
-  const tables = await readTables(stage.pool, cell.producer);
+  const tables = await cell.tables();
   const verdict = judgeDrill(evidenceOf(stage, drill, cell, tables));
   // A drill that was not carried out to its end has no end to judge; everything else holds at any time.
   const broken = verdict.broken.filter((sentence) => error === null || !/^(P1|announced)\b/.test(sentence));
-  const ends = tables.rows.map(({ deliveryId, stateSince }) =>
-    drill.until === 'announced'
-      ? (tables.events.find((event) => event.deliveryId === deliveryId)?.announcedAt ?? Number.NaN)
-      : stateSince,
-  );
+  const ends = tables.rows.map((row) => endOf(row, drill, tables) ?? Number.NaN);
   const over = ended(drill, tables, cell);
   const seconds = over ? Math.max(0, Math.max(...ends) - from(cell)) / 1000 : null;
   const converged = seconds !== null && seconds <= limit;
@@ -176,12 +175,16 @@ function from(cell: Cell): number {
   return Math.max(cell.lastFaultAt, ...due);
 }
 
-/** Every reminder of the cell is where it shall end, and announced where that is what is measured. */
-function ended(drill: Drill, { rows, events }: Tables, cell: Cell): boolean {
-  const announced = ({ deliveryId }: { deliveryId: string }) =>
-    events.some((event) => event.deliveryId === deliveryId && event.announcedAt !== null);
-  const there = rows.filter(
-    (row) => drill.endsIn.includes(row.state) && (drill.until !== 'announced' || announced(row)),
-  );
+/** When what a drill is measured to was reached, epoch milliseconds; null: not yet. */
+function endOf({ deliveryId, stateSince, archivedAt }: RowEvidence, { until }: Drill, { events }: Tables) {
+  if (until === 'archived') return archivedAt;
+  if (until !== 'announced') return stateSince;
+  return events.find((event) => event.deliveryId === deliveryId)?.announcedAt ?? null;
+}
+
+/** Every reminder of the cell is where it shall end, and announced or archived where that is what is measured. */
+function ended(drill: Drill, tables: Tables, cell: Cell): boolean {
+  const { rows } = tables;
+  const there = rows.filter((row) => drill.endsIn.includes(row.state) && endOf(row, drill, tables) !== null);
   return rows.length >= cell.reminders.length && there.length === rows.length;
 }

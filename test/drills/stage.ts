@@ -1,13 +1,18 @@
 // Where drills take place: one local AWS with the bundles that deploy, one receiver, and turns for what concerns all.
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import { SendMessageBatchCommand, SQSClient } from '@aws-sdk/client-sqs';
 import pg from 'pg';
 import { FaultPlans } from '../../lib/local/fault-plans.ts';
-import { type LambdaHost, startLambdaHost } from '../../lib/local/lambda-host.ts';
+import type { HostedFunction } from '../../lib/local/lambda-environment.ts';
+import { type LambdaHost, preloadsOf, startLambdaHost } from '../../lib/local/lambda-host.ts';
 import { type LocalAws, startLocalAws } from '../../lib/local/local-aws.ts';
+import type { Queue } from '../../lib/local/queue.ts';
 import { type Receiver, startReceiver } from '../../lib/local/receiver.ts';
 import { testAuthority } from '../../lib/local/test-authority.ts';
 
@@ -26,14 +31,21 @@ export interface Stage {
   /** Where the plans lie. */
   readonly faultDirectory: string;
   /** Another host of a function, of the same AWS, with fault plans of its own. Ends with the stage. */
-  ownHost(functionName: string, more?: { readonly timeoutSeconds?: number }): Promise<OwnHost>;
+  ownHost(
+    functionName: string,
+    more?: Partial<Pick<HostedFunction, 'timeoutSeconds' | 'environment'>>,
+  ): Promise<OwnHost>;
   /**
    * A cell's turn with the claim, which takes whatever is due of anybody: waits until no other reminder is due within a
    * tick, then stops the ticks and waits until no claim runs. During the turn only `tickNow` runs one.
    */
   inTurn<Result>(ownIds: readonly string[], body: () => Promise<Result>): Promise<Result>;
-  /** Puts messages into the invitation queue. */
-  sendMessages(bodies: readonly string[]): Promise<void>;
+  /** Fault plans that only a process finds which is told of them. */
+  ownPlans(): FaultPlans;
+  /** Runs the operators' command line. Answers its exit code; null: it was killed. @param plans @default none */
+  operate(words: readonly string[], plans?: FaultPlans): Promise<number | null>;
+  /** Puts messages into a queue. @param queue @default the invitation queue */
+  sendMessages(bodies: readonly string[], queue?: Pick<Queue, 'endpoint' | 'url'>): Promise<void>;
   /** All that a function wrote. */
   logOf(functionName: string): string;
   stop(): Promise<void>;
@@ -41,6 +53,8 @@ export interface Stage {
 
 /** How long a turn waits for the others to be quiet; after that it begins all the same, and may delay them. */
 const quietLimitMs = 15_000;
+
+const commandLine = fileURLToPath(new URL('../../bin/reminders.ts', import.meta.url));
 
 /** @param clockSkewMs how wrong the wall clock of every function is @default it is right */
 export async function startStage(clockSkewMs?: number): Promise<Stage> {
@@ -60,8 +74,8 @@ export async function startStage(clockSkewMs?: number): Promise<Stage> {
   const pool = new pg.Pool({ connectionString: aws.databaseUrl, max: 4 });
   pool.on('error', () => undefined);
   const credentials = { accessKeyId: 'drills', secretAccessKey: 'drills' };
-  const sqs = new SQSClient({ region: aws.environment.AWS_REGION, endpoint: aws.queue.endpoint, credentials });
   const ownHosts: LambdaHost[] = [];
+  let ownPlansMade = 0;
   let turn: Promise<unknown> = Promise.resolve();
 
   async function quiet(ownIds: readonly string[]): Promise<void> {
@@ -71,6 +85,11 @@ export async function startStage(clockSkewMs?: number): Promise<Stage> {
     for (const end = Date.now() + quietLimitMs; Date.now() < end; await sleep(200)) {
       if ((await pool.query(soon, [tickSeconds, ownIds])).rows.length === 0) return;
     }
+  }
+
+  function ownPlans(): FaultPlans {
+    ownPlansMade += 1;
+    return new FaultPlans(join(directory, `own-${ownPlansMade}`));
   }
 
   async function noClaimRuns(): Promise<void> {
@@ -88,11 +107,20 @@ export async function startStage(clockSkewMs?: number): Promise<Stage> {
     plans: new FaultPlans(faultDirectory),
     faultDirectory,
     async ownHost(functionName, more = {}) {
-      const name = join(directory, `own-${ownHosts.length}`);
-      const functions = aws.functions.filter((fn) => fn.name === functionName).map((fn) => ({ ...fn, ...more }));
-      const host = await startLambdaHost(functions, join(name, 'logs'), { faultDirectory: join(name, 'faults') });
+      const plans = ownPlans();
+      const functions = aws.functions
+        .filter((fn) => fn.name === functionName)
+        .map((fn) => ({ ...fn, ...more, environment: { ...fn.environment, ...more.environment } }));
+      const host = await startLambdaHost(functions, join(plans.directory, 'logs'), { faultDirectory: plans.directory });
       ownHosts.push(host);
-      return { host, plans: new FaultPlans(join(name, 'faults')) };
+      return { host, plans };
+    },
+    ownPlans,
+    async operate(words, plans) {
+      const env = { ...process.env, ...(plans === undefined ? {} : preloadsOf({ faultDirectory: plans.directory })) };
+      const child = spawn(process.execPath, [commandLine, '--local', directory, ...words], { env, stdio: 'ignore' });
+      const [code]: (number | null)[] = await once(child, 'exit');
+      return code ?? null;
     },
     inTurn(ownIds, body) {
       const mine = turn.then(async () => {
@@ -110,13 +138,14 @@ export async function startStage(clockSkewMs?: number): Promise<Stage> {
       turn = mine.catch(() => undefined);
       return mine;
     },
-    async sendMessages(bodies) {
+    async sendMessages(bodies, queue = aws.queue) {
       const Entries = bodies.map((MessageBody, place) => ({ Id: String(place), MessageBody }));
-      await sqs.send(new SendMessageBatchCommand({ QueueUrl: aws.queue.url, Entries }));
+      const sqs = new SQSClient({ region: aws.environment.AWS_REGION, endpoint: queue.endpoint, credentials });
+      await sqs.send(new SendMessageBatchCommand({ QueueUrl: queue.url, Entries }));
+      sqs.destroy();
     },
     logOf: (functionName) => readFileSync(join(directory, 'logs', `${functionName}.log`), 'utf8'),
     async stop() {
-      sqs.destroy();
       for (const host of ownHosts) await host.stop();
       await pool.end();
       await aws.stop();

@@ -60,6 +60,11 @@ const cases: readonly [question: string, file: string, title: string][] = [
     'cancel when %s',
   ],
   [
+    'Cancel around each statement of the tick that claims it and of the sender.',
+    'field/cancels',
+    'cancel beside a tick and its sender, around %s',
+  ],
+  [
     'Cancel during the POST, and the process of the sender is killed.',
     'field/senders',
     'that is cancelled during its POST, whose sender dies after that: too late, and never sent again',

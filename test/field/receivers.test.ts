@@ -1,9 +1,12 @@
 // Receivers that sleep, refuse and ask for patience, products that change their mind, and messages that come back late.
 import { type AddressInfo, connect, createServer } from 'node:net';
 import { join } from 'node:path';
-import { DeleteMessageCommand, SendMessageCommand } from '@aws-sdk/client-sqs';
+import { DeleteMessageCommand, SendMessageBatchCommand, SendMessageCommand, SQSClient } from '@aws-sdk/client-sqs';
+import type { SQSEvent } from 'aws-lambda';
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest';
+import { startEventSourceMapping } from '../../lib/local/event-source-mapping.ts';
 import { type LambdaHost, startLambdaHost } from '../../lib/local/lambda-host.ts';
+import { startQueue } from '../../lib/local/queue.ts';
 import {
   type Asked,
   eventually,
@@ -82,7 +85,7 @@ describe.concurrent('a receiver', () => {
   // celery/kombu#337, graphile/worker#169: work that outlasts its visibility or lock is handed to a second worker.
   test('that sleeps past the visibility time-out, batch of 10: any second request has the same id, key and bytes', async () => {
     const dueAt = Date.now();
-    // The test is the event source of this batch.
+    // Their messages are in a queue of their own, whose visibility time-out is over as soon as a sender has them.
     ledger.aws.queue.faults.next({ kind: 'lose', times: 10, match: new RegExp(`"not_before":${dueAt}\\b`) });
     const wish = { dueAt: new Date(dueAt).toISOString() };
     const asked = await ledger.schedule(
@@ -91,13 +94,30 @@ describe.concurrent('a receiver', () => {
     );
     const awake = Promise.withResolvers<void>();
     for (const id of idsOf(asked)) ledger.receiver.onArrival(id, () => awake.promise);
-    const bodies = idsOf(asked).map((id) => invitation(id));
-    const sent = ledger.deliver(bodies);
+    const queue = await startQueue({ ...ledger.aws.settings, visibilityTimeoutSeconds: 0 });
+    const credentials = { accessKeyId: 'test', secretAccessKey: 'test' };
+    const sqs = new SQSClient({ region: ledger.aws.environment.AWS_REGION, credentials, endpoint: queue.endpoint });
+    const Entries = idsOf(asked).map((id, place) => ({ Id: String(place), MessageBody: invitation(id) }));
+    await sqs.send(new SendMessageBatchCommand({ QueueUrl: queue.url, Entries }));
+    sqs.destroy();
+    /** How many messages each sender was given again while another one had them. */
+    const again: number[] = [];
+    const { host: own } = ledger.aws;
+    const counting: LambdaHost = {
+      ...own,
+      invoke: (name, payload, qualifier) => {
+        const { Records }: SQSEvent = JSON.parse(payload);
+        again.push(Records.filter(({ attributes }) => Number(attributes.ApproximateReceiveCount) > 1).length);
+        return own.invoke(name, payload, qualifier);
+      },
+    };
+    const sender = { host: counting, functionName: 'webhook-sender', batchSize: 10, maximumConcurrency: 2 };
+    const mapping = startEventSourceMapping({ ...sender, queue });
     await eventually('all are with the receiver', () => idsOf(asked).every((id) => ledger.received(id).length > 0));
-    // Their messages are visible again, and other senders get them.
-    await ledger.sendMessages(bodies);
-    expect(await sent, 'each attempt was cut and settled').toEqual([]);
     await ledger.settled(idsOf(asked));
+    await mapping.stop();
+    await queue.stop();
+    expect(again.slice(0, 2), 'two senders had the whole batch').toEqual([0, 10]);
     awake.resolve();
     for (const one of asked) {
       expect(ledger.received(one.deliveryId).length).toBeGreaterThanOrEqual(2);

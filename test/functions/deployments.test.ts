@@ -1,5 +1,5 @@
 // Bundles of several releases against one database at work: killed, two at once, waiting, an index beside the traffic.
-import { cpSync, readFileSync, writeFileSync } from 'node:fs';
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
@@ -7,6 +7,7 @@ import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type DatabaseRole, databaseRoles } from '../../lambdas/core/database-roles.ts';
 import { migrateFunction } from '../../lambdas/migrate/contract.ts';
 import { type DataApi, startDataApi } from '../../lib/local/data-api.ts';
+import { FaultPlans } from '../../lib/local/fault-plans.ts';
 import { type InvokeAnswer, type LambdaHost, startLambdaHost } from '../../lib/local/lambda-host.ts';
 import { loginSecretArn } from '../../lib/local/local-aws.ts';
 import { eventually, idsOf, type RunningLedger, startRunningLedger } from './running-ledger.ts';
@@ -36,6 +37,7 @@ interface Release {
   migrate(): Promise<InvokeAnswer>;
   /** All that its migrate wrote. */
   log(): string;
+  readonly plans: FaultPlans;
 }
 
 /** The migrate bundle of a release that has these files beside those of this one. */
@@ -55,10 +57,12 @@ async function release(name: string, files: Readonly<Record<string, string>> = {
   };
   const logs = join(folder, 'logs');
   const fn = { name: 'migrate', folder, timeoutSeconds: 840, memoryMegabytes: 512, concurrency: 2 };
-  const host = await startLambdaHost([{ ...fn, environment: variables }], logs);
+  const plans = new FaultPlans(join(folder, 'faults'));
+  const host = await startLambdaHost([{ ...fn, environment: variables }], logs, { faultDirectory: plans.directory });
   hosts.push(host);
   return {
     host,
+    plans,
     migrate: () => host.invoke(migrateFunction.name, '{}'),
     log: () => readFileSync(join(logs, 'migrate.log'), 'utf8'),
   };
@@ -180,3 +184,25 @@ test('a cluster that resumes, and credentials that are not to be had yet, are wa
   }
   expect(done(await migrate())).toMatchObject({ applied: 0, schemaVersion: 9003 });
 });
+
+test('killed around the commit of a migration, and before a login is set: the next one finds what stands and goes on', async () => {
+  const { migrate, plans } = await release('interrupted', { '9005_create_late.sql': 'CREATE TABLE late (id int);\n' });
+  const files = readdirSync(join(ledger.directory, 'interrupted', 'migrations'));
+  // One transaction before those of the files, of which the new one is the last.
+  const commit = { point: 'commit-transaction', pass: files.length + 1 } as const;
+  for (const [at, stands] of [
+    [{ ...commit, at: 'before' }, false],
+    [{ ...commit, at: 'after' }, true],
+    [{ point: 'get-secret-value', at: 'after' }, true],
+  ] as const) {
+    const killed = plans.next({ ...at, action: { kind: 'kill' } });
+    expect(await migrate()).toMatchObject({ functionError: true });
+    expect(killed.fired()).toBeDefined();
+    const late = await ledger.sql(
+      `SELECT name FROM schema_migration WHERE version = 9005 AND to_regclass('late') IS NOT NULL`,
+    );
+    expect(late).toHaveLength(stands ? 1 : 0);
+  }
+  expect(done(await migrate())).toMatchObject({ applied: 0, logins: Object.keys(databaseRoles).length });
+  await delivers();
+}, 60_000);

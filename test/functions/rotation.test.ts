@@ -3,6 +3,9 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { type DatabaseRole, databaseRoles } from '../../lambdas/core/database-roles.ts';
+import { rotationSteps } from '../../lambdas/core/rotate-login.ts';
+import { FaultPlans } from '../../lib/local/fault-plans.ts';
+import { startLambdaHost } from '../../lib/local/lambda-host.ts';
 import { loginSecretArn } from '../../lib/local/local-aws.ts';
 import { eventually, type RunningLedger, startRunningLedger } from './running-ledger.ts';
 
@@ -111,6 +114,50 @@ test('a login that is refused is taken back, functions go on, and the same rotat
   const after = await schedule(0);
   expect(await sessions()).toContain(refused);
   await expectDeliveredOnce([before, after]);
+}, 60_000);
+
+/** Around what changes anything, and after what a step ends with: killed anywhere else, no more has happened. */
+const boundaries = [
+  ['createSecret', 'put-secret-value', 'before'],
+  ['createSecret', 'put-secret-value', 'after'],
+  ['setSecret', 'execute', 'before'],
+  ['setSecret', 'execute', 'after'],
+  ['testSecret', 'execute', 'after'],
+  ['finishSecret', 'update-secret-version-stage', 'before'],
+  ['finishSecret', 'update-secret-version-stage', 'after'],
+  ['finishSecret', 'execute', 'after'],
+] as const;
+
+test('killed in each of its steps, a rotation goes on by that step, and at no moment is a login in use refused', async () => {
+  const { aws, directory } = ledger;
+  const arn = loginSecretArn('ledger_schedule');
+  const plans = new FaultPlans(join(directory, 'rotation-faults'));
+  const rotate = aws.functions.filter(({ name }) => name === 'rotate');
+  const host = await startLambdaHost(rotate, join(directory, 'rotation-logs'), { faultDirectory: plans.directory });
+  const ids: string[] = [];
+  try {
+    for (const [killedIn, point, at] of boundaries) {
+      const before = aws.secrets.current(arn);
+      const ClientRequestToken = aws.announceVersion(arn);
+      for (const Step of rotationSteps) {
+        const step = () => host.invoke('rotate', JSON.stringify({ Step, SecretId: arn, ClientRequestToken }));
+        if (Step === killedIn) {
+          const killed = plans.next({ point, at, action: { kind: 'kill' } });
+          expect(await step()).toMatchObject({ functionError: true });
+          expect(killed.fired(), `${Step}: ${at} ${point}`).toBeDefined();
+          // Whichever login the secret names now, it is let in.
+          ids.push(await schedule(0));
+        }
+        expect(await step()).toMatchObject({ functionError: false });
+      }
+      expect(JSON.parse(aws.secrets.current(arn) ?? '').username).not.toBe(JSON.parse(before ?? '').username);
+      expect(aws.announceVersion(arn)).not.toBe(ClientRequestToken);
+      ids.push(await schedule(0));
+    }
+  } finally {
+    await host.stop();
+  }
+  await expectDeliveredOnce(ids);
 }, 60_000);
 
 test('a deployment after a rotation changes nothing for those at work', async () => {

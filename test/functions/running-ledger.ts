@@ -197,11 +197,11 @@ export async function startRunningLedger(
      * A reminder that is due at once, whose message the queue accepts and forgets: it waits for a sender that the test
      * starts, or for its allowance to pass.
      */
-    async scheduleUnsent(destination: string): Promise<Asked> {
+    async scheduleUnsent(destination: string, more: Partial<ScheduleCommand> = {}): Promise<Asked> {
       // A message tells its reminder by its time: no other may have it.
       lastUnsent = Math.max(Date.now(), lastUnsent + 1);
       aws.queue.faults.next({ kind: 'lose', match: new RegExp(`"not_before":${lastUnsent}\\b`) });
-      const [asked] = await this.schedule(destination, [{ dueAt: new Date(lastUnsent).toISOString() }]);
+      const [asked] = await this.schedule(destination, [{ ...more, dueAt: new Date(lastUnsent).toISOString() }]);
       if (asked === undefined) throw new Error('nothing was scheduled');
       await this.settled([asked.deliveryId], 'queued');
       return asked;

@@ -37,7 +37,7 @@ let ledger: RunningLedger;
 let ok: string;
 let hosts: Record<Release, LambdaHost>;
 /** Reminders of the former release on the schema of its own, one in each state that a migration may meet. */
-let inFlight: { waiting: Asked; queued: Asked; delivering: Asked; delivered: Asked };
+let inFlight: Awaited<ReturnType<typeof putInFlight>>;
 
 beforeAll(async () => {
   folder = mkdtempSync(join(tmpdir(), 'reminder-ledger-upgrade-'));
@@ -135,7 +135,60 @@ async function putInFlight() {
   await ledger.settled([delivered.deliveryId]);
   const [waiting] = await ledger.schedule(ok, [{ dueInMs: 3_600_000 }]);
   if (waiting === undefined) throw new Error('nothing was scheduled');
-  return { waiting, queued: await ledger.scheduleUnsent(ok), delivering: await openAndKill('former'), delivered };
+  return {
+    ...{ waiting, delivered, queued: await ledger.scheduleUnsent(ok), delivering: await openAndKill('former') },
+    held: await sentBy('former', await ledger.destination('/hang', 'none'), 'held'),
+    dead: await sentBy('former', await ledger.destination('/status/403'), 'dead'),
+    expired: await expiredBy('former'),
+    cancelled: await cancelledBy('former'),
+    parked: await parkedBy('former'),
+    dispatching: await leftDispatching(),
+  };
+}
+
+/** One that a sender has tried, and what the ledger made of it. */
+async function sentBy(release: Release, destination: string, state: string): Promise<Asked> {
+  const asked = await ledger.scheduleUnsent(destination);
+  await invoke(release, 'webhook-sender', sqsEvent([invitation(asked.deliveryId)]));
+  expect(await ledger.row(asked.deliveryId)).toMatchObject({ state, attempt_no: 1 });
+  return asked;
+}
+
+async function expiredBy(release: Release): Promise<Asked> {
+  const expires = Date.now() + 1500;
+  const asked = await ledger.scheduleUnsent(ok, { expiresAt: new Date(expires).toISOString() });
+  await sleep(expires - Date.now() + 20);
+  await invoke(release, 'webhook-sender', sqsEvent([invitation(asked.deliveryId)]));
+  expect(await ledger.row(asked.deliveryId)).toMatchObject({ state: 'expired', attempt_no: 0 });
+  return asked;
+}
+
+async function cancelledBy(release: Release): Promise<Asked> {
+  const [asked] = await ledger.schedule(ok, [{ dueInMs: 3_600_000 }]);
+  if (asked === undefined) throw new Error('nothing was scheduled');
+  const cancel = { verb: 'cancel', deliveryId: asked.deliveryId };
+  expect(await invoke(release, 'schedule', cancel)).toMatchObject({ answer: 'cancelled' });
+  return asked;
+}
+
+async function parkedBy(release: Release): Promise<Asked> {
+  const paused = await ledger.destination('/ok');
+  await ledger.sql(`UPDATE destination SET state = 'paused' WHERE name = $1`, [paused]);
+  const [asked] = await ledger.schedule(paused, [{ dueInMs: 0 }]);
+  if (asked === undefined) throw new Error('nothing was scheduled');
+  await invoke(release, 'claim', {});
+  expect(await ledger.row(asked.deliveryId)).toMatchObject({ state: 'scheduled', parked: true });
+  return asked;
+}
+
+/** Its message is lost, and so is the word that the queue took it. */
+async function leftDispatching(): Promise<Asked> {
+  ledger.aws.queue.faults.next({ kind: 'lose' });
+  ledger.aws.dataApi.faults.next({ kind: 'error-before', match: /INSERT INTO handoff/, times: 2 });
+  const [asked] = await ledger.schedule(ok, [{ dueInMs: 0 }]);
+  if (asked === undefined) throw new Error('nothing was scheduled');
+  expect(await ledger.row(asked.deliveryId)).toMatchObject({ state: 'dispatching' });
+  return asked;
 }
 
 /** That every request for it had its id, key and bytes, and how many came. */
@@ -162,6 +215,12 @@ test('migrate of the present release leaves what is in flight as it is, and the 
   expect(after).toHaveLength(before.length);
   // What it adds may be new; what was there is unchanged.
   for (const [place, { row }] of before.entries()) expect(after[place]?.row).toMatchObject(row as object);
+  // Whoever waits for a person waits since it came to its state, not since the upgrade.
+  const { held, dead } = inFlight;
+  for (const { row } of after as { row: Record<string, unknown> }[]) {
+    const waits = [held.deliveryId, dead.deliveryId].includes(String(row.delivery_id));
+    expect(row.unreviewed_since, String(row.state)).toBe(waits ? row.state_since : null);
+  }
   // The older migrate, of a deployment that is rolled back, accepts what it does not know.
   expect(await invoke('former', 'migrate', {})).toMatchObject({ applied: 0 });
   const asked = await scheduleForClaim('former');
@@ -242,6 +301,43 @@ test('an invitation that a sender does not know is given back, its neighbour sen
   await deliverBy('former', 'present', [delivering, ...left]);
   await expectRecovered(delivering);
   for (const asked of left) expectRequests(asked, 1);
+});
+
+test('what was held, dead, expired or cancelled before the upgrade is so after it, and its message sends nothing', async () => {
+  for (const state of ['held', 'dead', 'expired', 'cancelled'] as const) {
+    const { deliveryId, key, payload, dueAt } = inFlight[state];
+    const { attempt_no: attempts } = await ledger.row(deliveryId);
+    const sent = ledger.received(deliveryId).length;
+    await invoke('present', 'webhook-sender', sqsEvent([invitation(deliveryId)]));
+    expect(await ledger.row(deliveryId)).toMatchObject({ state, attempt_no: attempts });
+    expect(ledger.received(deliveryId)).toHaveLength(sent);
+    const same = {
+      verb: 'schedule',
+      key,
+      userId: 'user-1',
+      payloadText: payload,
+      dueAt: new Date(dueAt).toISOString(),
+    };
+    // Its key is known: with another expiry than it was asked for it is refused by name.
+    expect(
+      await invoke('present', 'schedule', { ...same, destination: ok, expiresAt: '2099-01-01T00:00:00Z' }),
+    ).toMatchObject({
+      ...{ answer: 'conflict', deliveryId },
+    });
+  }
+  for (const { deliveryId } of [inFlight.held, inFlight.dead]) {
+    expect(await invoke('present', 'schedule', { verb: 'cancel', deliveryId })).toMatchObject({ answer: 'cancelled' });
+    expect(await ledger.row(deliveryId)).toMatchObject({ state: 'cancelled', unreviewed_since: null });
+  }
+});
+
+test('what was parked before the upgrade goes when its destination does, what was dispatching when its allowance is over', async () => {
+  const { parked, dispatching } = inFlight;
+  expect(await ledger.row(parked.deliveryId)).toMatchObject({ state: 'scheduled', parked: true });
+  await ledger.sql(`UPDATE destination SET state = 'active' WHERE state = 'paused'`);
+  await deliverBy('present', 'present', [parked, dispatching]);
+  expectRequests(parked, 1);
+  expectRequests(dispatching, 1);
 });
 
 test('what was delivered before the upgrade is as it was, and what waits still waits', async () => {

@@ -216,6 +216,13 @@ describe('forget', () => {
     expect(await ledger.sql('SELECT token, item FROM command_receipt ORDER BY item, token')).toHaveLength(2);
   });
 
+  test('a receipt is never changed, however old it is', async () => {
+    await answered(tokenOf(31), 31);
+    await expect(ledger.sql(`UPDATE command_receipt SET answer = '{"another": true}'`)).rejects.toMatchObject({
+      constraint: 'evidence_is_insert_only',
+    });
+  });
+
   test.each([
     [29, 'evidence_is_insert_only'],
     [31, null],

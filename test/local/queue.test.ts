@@ -202,3 +202,31 @@ test('a delete fails with and without effect; a purge takes all', async () => {
   await queue.purge();
   expect(await queue.depth()).toMatchObject({ ready: 0, delayed: 0, inFlight: 0 });
 });
+
+test('the third call is hit, and those before it pass', async () => {
+  const fault = { kind: 'error-before', match: /a/, skip: 2 } as const;
+  queue.faults.next(fault);
+  await send(['a1']);
+  await send(['b']);
+  await send(['a2']);
+  expect(queue.faults.taken(fault)).toEqual([]);
+  await expect(send(['a3'])).rejects.toMatchObject({ $metadata: { httpStatusCode: 503 } });
+  await send(['a4']);
+  expect(bodies(await receive())).toEqual(['a1', 'a2', 'a4', 'b']);
+  // What passes one fault can meet another one.
+  queue.faults.next({ kind: 'error-before', skip: 1 });
+  queue.faults.next({ kind: 'reset-before' });
+  await expect(send(['c'])).rejects.toMatchObject({ code: 'ECONNRESET' });
+  await expect(send(['d'])).rejects.toMatchObject({ $metadata: { httpStatusCode: 503 } });
+});
+
+test('a receive whose answer is lost has taken its messages, one that is refused has not', async () => {
+  const operation = 'ReceiveMessage';
+  queue.faults.next({ kind: 'error-before', operation });
+  queue.faults.next({ kind: 'reset-after', operation, naming: 'a' });
+  await send(['a']);
+  await expect(receive()).rejects.toMatchObject({ $metadata: { httpStatusCode: 503 } });
+  await expect(receive()).rejects.toMatchObject({ code: 'ECONNRESET' });
+  expect(await queue.depth()).toMatchObject({ ready: 0, inFlight: 1 });
+  expect(bodies(await receive(5))).toEqual(['a']);
+});

@@ -69,6 +69,8 @@ export const equivalents: Readonly<Record<string, string>> = {
   'unpark: repeated where: item = 0 → true': 'an unpark answers under item 0 alone',
   'unpark: ready where: NOT EXISTS (SELECT FROM repeated) → true':
     'nothing is unparked without the receipt, whose key refuses a second one',
+  "destination: check policy_is_readable or: NOT policy ? 'maxFailures' → false":
+    'a CHECK passes on NULL, which is what the other arm gives without the member',
   'reminder_delivery: check expires_after_due or: expires_at IS NULL → false':
     'a CHECK passes on NULL, which is what the other arm gives',
   'reminder_delivery: check payload_size or: payload IS NULL → false':

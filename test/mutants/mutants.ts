@@ -61,7 +61,7 @@ function named({ subject, file, offset }: Omit<Source, 'text'>, cuts: readonly C
   });
 }
 
-/** The rules in SQL functions, the guarding triggers whole and by condition, and the CHECKs of a reminder. */
+/** The rules in SQL functions, the guarding triggers whole and by condition, and every CHECK. */
 function migrationMutants(): Mutant[] {
   const definitions = readdirSync(new URL('migrations/', repository))
     .sort()
@@ -98,9 +98,7 @@ function mutantsOfDefinition(definition: Definition): Mutant[] {
     const whole = { place: '', condition: 'the trigger', from: 0, to: text.length, instead: '' };
     return named({ subject, file, offset }, [whole, ...cutsOf(text)]);
   }
-  if (table && (table.relation as { relname: string }).relname === 'reminder_delivery') {
-    return mutantsOf({ subject: 'reminder_delivery', file, text, offset });
-  }
+  if (table) return mutantsOf({ subject: (table.relation as { relname: string }).relname, file, text, offset });
   return sqlFunction ? functionMutants(definition) : [];
 }
 

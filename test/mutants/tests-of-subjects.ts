@@ -3,6 +3,7 @@ import { verbs } from '../../lambdas/core/delivery-states.ts';
 
 const ledger = (...names: string[]) => names.map((name) => `test/ledger/${name}.test.ts`);
 const guard = ledger('transitions');
+const checks = ledger('checks');
 const archivedGuard = ledger('archive', 'transitions');
 const rules = ledger('failure-rules');
 const sender = ledger('sender-rules', 'limits', 'neighbours', 'poison');
@@ -31,6 +32,10 @@ export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
   'migrations/0011_create_failure_rules.sql': rules,
 
   reminder_delivery: guard,
+  destination: checks,
+  delivery_attempt: checks,
+  attempt_outcome: checks,
+  dispatch_gate: checks,
   refuse_unknown_transition: guard,
   known_transition: guard,
   identity_never_changes: guard,
