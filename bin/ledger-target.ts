@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { type Settings, settingsOf } from '../lambdas/core/settings.ts';
+import type { OperateDuty } from '../lambdas/operate/contract.ts';
 import type { CommandAnswer, ScheduleRequest, ScheduleResponse } from '../lambdas/schedule/contract.ts';
 import { DataApi } from '../lambdas/store/data-api.ts';
 import { parseTrustedCidrs, type TrustedRange } from '../lambdas/webhook/address-wall.ts';
@@ -35,6 +36,8 @@ const outputNames = [
   'DatabaseObserverSecretArn',
   'DatabaseName',
   'SigningSecretArn',
+  'InspectUrl',
+  'DecideUrl',
 ] as const;
 type Outputs = Readonly<Record<(typeof outputNames)[number], string>>;
 
@@ -98,6 +101,11 @@ export class LedgerTarget {
     const response = await this.invoke(request, product);
     if ('answers' in response) throw new Error('one command got the answer of a batch');
     return response;
+  }
+
+  /** The URL of a duty of the operate function. */
+  url(duty: OperateDuty): string {
+    return this.#outputs[duty === 'inspect' ? 'InspectUrl' : 'DecideUrl'];
   }
 
   /** The secret that the receiver of a destination verifies signatures with. */

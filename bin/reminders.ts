@@ -1,4 +1,4 @@
-// The command line of product developers and operators: `reminders schedule|cancel|reschedule|show|explain|status|exclusions|readmit|destination`.
+// The command line of product developers and operators: `reminders schedule|cancel|reschedule|show|explain|decide|status|exclusions|readmit|destination`.
 import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { Command, CommanderError, Option } from 'commander';
@@ -13,6 +13,7 @@ import { readmit } from '../lambdas/store/statements/readmit.ts';
 import { showEvidence } from '../lambdas/store/statements/show-evidence.ts';
 import { AddressBlockedError, checkWebhookUrl, WebhookUrlError } from '../lambdas/webhook/address-wall.ts';
 import { LedgerTarget, type TargetOptions, UsageError } from './ledger-target.ts';
+import { addDecide } from './reminders-decide.ts';
 import { instant, isId, logPlace, nameOf, wholeNumber } from './reminders-options.ts';
 import {
   answerText,
@@ -177,6 +178,11 @@ program
     print(options, explanation, explanation === null ? notFoundText : explanationText(explanation));
     if (explanation === null) process.exitCode = exitCodes.refused;
   });
+
+addDecide(program, (options, { value, text, done }) => {
+  print(options, value, text);
+  if (!done) process.exitCode = exitCodes.refused;
+});
 
 program
   .command('status')
