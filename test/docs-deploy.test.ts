@@ -121,7 +121,9 @@ test("the app of one's own synthesizes: alarms tell the topic of their severity 
     expect(Properties.AlarmActions?.map(({ Ref }) => Ref.toLowerCase().slice(0, 4))).toEqual([severity]);
   }
   const [, needed = ''] = /const outputNames = \[([\s\S]*?)\]/.exec(read('bin/ledger-target.ts')) ?? [];
-  expect(Object.keys(outputs).toSorted()).toEqual([...needed.matchAll(/'(\w+)'/g)].map(([, name]) => name).toSorted());
+  const names = [...needed.matchAll(/'(\w+)'/g)].map(([, name]) => name);
+  expect(names.length).toBeGreaterThan(5);
+  expect(Object.keys(outputs)).toEqual(expect.arrayContaining(names));
 });
 
 describe('what it costs', () => {

@@ -140,7 +140,7 @@ describe('README.md', () => {
 
   test('tells every state, output, sabotage and promise', () => {
     expect(firstColumn(readme, '## For operators').toSorted()).toEqual(deliveryStates.toSorted());
-    const outputs = named(read('lib/stack/reminder-ledger-stack.ts'), /^ {6}(\w+): \[/gm);
+    const outputs = named(read('lib/stack/ledger-outputs.ts'), /^ {4}(\w+): \[/gm);
     expect(firstColumn(readme, '## Deploy it').toSorted()).toEqual(outputs.toSorted());
     for (const sabotage of Object.keys(sabotages)) expect(readme).toContain(`\`${sabotage}\``);
     expect(firstColumn(readme, '## What it promises')).toEqual(

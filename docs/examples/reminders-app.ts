@@ -1,9 +1,10 @@
 // An app of one's own: the ledger in a stack with alarm topics and teams, and what the command line needs to find it.
-import { App, CfnOutput, Duration, Stack, type StackProps } from 'aws-cdk-lib';
+import { App, Duration, Stack, type StackProps } from 'aws-cdk-lib';
 import { ArnPrincipal } from 'aws-cdk-lib/aws-iam';
 import { Topic } from 'aws-cdk-lib/aws-sns';
 import { EmailSubscription, UrlSubscription } from 'aws-cdk-lib/aws-sns-subscriptions';
 import type { Construct } from 'constructs';
+import { addOutputs } from '../../lib/stack/ledger-outputs.ts';
 import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
 
 /** One ledger. People are woken by `page`, and read `warn` in the morning. */
@@ -25,16 +26,9 @@ export class RemindersStack extends Stack {
       tags: { team: 'platform' },
     });
     ledger.grantSchedule(new ArnPrincipal('arn:aws:iam::444455556666:role/billing'), 'billing');
+    ledger.grantDuty(new ArnPrincipal('arn:aws:iam::111122223333:role/billing-on-call'), 'decide');
 
-    const outputs = {
-      ScheduleFunctionName: ledger.schedule.lambda.functionName,
-      DatabaseArn: ledger.database.cluster.clusterArn,
-      DatabaseName: ledger.database.databaseName,
-      DatabaseObserverSecretArn: ledger.logins.secretArn('ledger_observer'),
-      DatabaseOperatorSecretArn: ledger.logins.secretArn('ledger_operator'),
-      SigningSecretArn: ledger.signingSecret.secret.secretArn,
-    };
-    for (const [name, value] of Object.entries(outputs)) new CfnOutput(this, name, { value });
+    addOutputs(this, ledger);
   }
 }
 
