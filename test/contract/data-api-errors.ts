@@ -125,7 +125,7 @@ export const errorCases: readonly ContractCase[] = [
   ...denials('observer', [destination('contract-denied'), 'CREATE TEMPORARY TABLE contract_denied (n int)']),
   ...denials('operator', [
     'DELETE FROM destination WHERE false',
-    'UPDATE reminder_delivery SET version = version WHERE false',
+    'UPDATE reminder_delivery SET attempt_no = attempt_no WHERE false',
     'TRUNCATE attempt_outcome',
   ]),
   {

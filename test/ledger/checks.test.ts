@@ -49,6 +49,11 @@ const checks: Readonly<Record<string, Check>> = {
     allows: ['deadline_ms = NULL', 'deadline_ms = 100', 'deadline_ms = 10000'],
     refuses: ['deadline_ms = 99', 'deadline_ms = 10001'],
   },
+  dedup_window_is_positive: {
+    table: 'destination',
+    allows: ['dedup_window_seconds = NULL', 'dedup_window_seconds = 1', 'dedup_window_seconds = 2592000'],
+    refuses: ['dedup_window_seconds = 0', 'dedup_window_seconds = -1'],
+  },
   policy_is_readable: {
     table: 'destination',
     allows: [
