@@ -11,7 +11,7 @@ try {
   const stage = deploymentStageOf(String(app.node.tryGetContext('stage') ?? 'production'));
   new ReminderLedgerStack(app, stage === 'production' ? 'ReminderLedger' : 'ReminderLedgerDev', {
     stage,
-    // What it forgets is lost: a kept cluster cannot be taken back into a stack.
+    // A slip of the hand must not take it: what was kept is taken back into a stack one by one.
     terminationProtection: stage === 'production',
   });
   app.synth();

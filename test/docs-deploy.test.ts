@@ -82,6 +82,8 @@ describe('the policies to paste', () => {
     const allowed = new Set(deployment.map((action) => action.split(':')[0]));
     expect([...services].filter((service) => !allowed.has(service))).toEqual([]);
     expect(deployment.filter((action) => /^(iam:)?\*/.test(action))).toEqual([]);
+    // Every template asks for the bootstrap's version by a parameter.
+    expect(deployment).toContain('ssm:GetParameters');
   });
 
   test('let who deploys assume the roles of the bootstrap, and nothing more', () => {

@@ -10,7 +10,7 @@ import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
 /** One ledger. People are woken by `page`, and read `warn` in the morning. */
 export class RemindersStack extends Stack {
   constructor(scope: Construct, id: string, props: StackProps = {}) {
-    // A slip of the hand must not take it: what a deleted stack keeps, no stack has any more.
+    // A slip of the hand must not take it: what a deleted stack keeps is taken back one by one.
     super(scope, id, { terminationProtection: true, ...props });
     const page = new Topic(this, 'Page', { enforceSSL: true });
     page.addSubscription(new UrlSubscription('https://pager.example.com/hooks/reminders'));
@@ -26,7 +26,8 @@ export class RemindersStack extends Stack {
       tags: { team: 'platform' },
     });
     ledger.grantSchedule(new ArnPrincipal('arn:aws:iam::444455556666:role/billing'), 'billing');
-    ledger.grantDuty(new ArnPrincipal('arn:aws:iam::111122223333:role/billing-on-call'), 'decide');
+    const onCall = new ArnPrincipal('arn:aws:iam::111122223333:role/billing-on-call');
+    for (const duty of ['inspect', 'decide'] as const) ledger.grantDuty(onCall, duty);
 
     addOutputs(this, ledger);
   }

@@ -109,6 +109,7 @@ export class ReminderLedger extends Construct {
       user.deployAfter(migration);
     }
     this.rotate = functionOf('Rotate', rotateFunction);
+    this.rotate.deployAfter(migration);
     this.logins.rotateBy(this.rotate, migration);
     this.queue.grantPublish(this.schedule);
     this.queue.grantPublish(this.claim);

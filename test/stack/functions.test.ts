@@ -9,6 +9,7 @@ import { claimFunction } from '../../lambdas/claim/contract.ts';
 import type { FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { migrateFunction } from '../../lambdas/migrate/contract.ts';
 import { observeFunction } from '../../lambdas/observe/contract.ts';
+import { operateFunction } from '../../lambdas/operate/contract.ts';
 import { retainFunction } from '../../lambdas/retain/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
@@ -43,6 +44,7 @@ describe.each<[path: string, contract: FunctionContract, timeoutSeconds: number]
   ['Ledger/Rotate/Function', rotateFunction, 60],
   ['Ledger/Observe/Function', observeFunction, 55],
   ['Ledger/Retain/Function', retainFunction, 900],
+  ['Ledger/Operate/Function', operateFunction, 29],
 ])('%s', (path, contract, timeoutSeconds) => {
   const properties = propertiesOf<FunctionProperties>(path);
 

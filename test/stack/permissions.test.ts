@@ -2,7 +2,7 @@
 import { Stack } from 'aws-cdk-lib';
 import { LambdaDeploymentConfig } from 'aws-cdk-lib/aws-codedeploy';
 import { Vpc } from 'aws-cdk-lib/aws-ec2';
-import { AccountPrincipal, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
+import { AccountPrincipal, ArnPrincipal, Role, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import { Key } from 'aws-cdk-lib/aws-kms';
 import { Code, Function as LambdaFunction, Runtime } from 'aws-cdk-lib/aws-lambda';
 import { describe, expect, test } from 'vitest';
@@ -302,6 +302,7 @@ describe('a person', () => {
     const stack = new ReminderLedgerStack(newApp(), 'ReminderLedger');
     const role = new Role(stack, 'OnCall', { assumedBy: new AccountPrincipal('111122223333') });
     stack.ledger.grantDuty(role, 'decide');
+    stack.ledger.grantDuty(new ArnPrincipal('arn:aws:iam::444455556666:role/support'), 'inspect');
     return synthesized(stack);
   };
 
@@ -320,7 +321,15 @@ describe('a person', () => {
       ['AWS_IAM', 'decide', false],
     ]);
     const permissions = [...resources.values()].filter(({ Type }) => Type === 'AWS::Lambda::Permission');
-    const opened = permissions.map(({ Properties }) => text(Properties.FunctionName));
-    expect(opened.filter((name) => name.includes('Operate'))).toEqual([]);
+    const opened = permissions
+      .map(({ Properties }) => ({ ...Properties, FunctionName: text(Properties.FunctionName) }))
+      .filter(({ FunctionName }) => FunctionName.includes('Operate'));
+    // Of the role of another account: through the URL in both.
+    const Principal = 'arn:aws:iam::444455556666:role/support';
+    const FunctionName = 'Ledger/Operate/Function/Aliasinspect';
+    expect(opened).toEqual([
+      { Action: 'lambda:InvokeFunctionUrl', FunctionUrlAuthType: 'AWS_IAM', Principal, FunctionName },
+      { Action: 'lambda:InvokeFunction', InvokedViaFunctionUrl: true, Principal, FunctionName },
+    ]);
   });
 });

@@ -20,6 +20,8 @@ describe('a deployment', () => {
     'Ledger/Queue/Source',
     'Ledger/Observe/Function',
     'Ledger/Retain/Function',
+    'Ledger/Rotate/Function',
+    'Ledger/Operate/Function',
     'Ledger/Minute/Tick',
     'Ledger/Minute/Observation',
     'Ledger/Minute/Retention',
