@@ -29,14 +29,17 @@ const decided: readonly DecisionAnswer[] = ['held', 'released', 'requeued', 'res
 
 /** What to do about an answer that is not what was asked for. */
 const advice: Partial<Readonly<Record<DecisionAnswer, string>>> = {
-  stale: 'it was changed since you saw it: explain it anew',
-  evidence_needed: 'an attempt may have reached the receiver: ask it, and say with --evidence what it answered',
+  stale: 'it was changed or tried since you saw it: explain it anew',
+  evidence_needed:
+    'the receiver may have it, or may not know its key any more: ask it, and say with --evidence what it answered',
   expiry_passed: 'its time is over: give a later one with --expires, or "never"',
   wait: 'it is being sent: look again when its lease has passed',
   too_late: 'it is being sent: the wish is kept, and nothing follows this attempt',
   refused: 'it is neither held (release) nor dead (requeue)',
   finished: 'it has come to its end',
   archived: 'its payload went to the archive',
+  token_used: 'another command has this id: leave --command-id out',
+  unusable: 'its row cannot be updated: see `reminders exclusions`',
   not_found: 'no reminder has that id',
 };
 
@@ -51,7 +54,7 @@ export function addDecide(program: Command, tell: (options: Options, outcome: De
       'hold, release, requeue, resolve, review or cancel reminders, as a person who may; a look unless --apply',
     )
     .addArgument(program.createArgument('<verb>', 'what to do').choices(decisionVerbs))
-    .argument('<reminders...>', 'ID@VERSION as `explain` showed it; without --apply an ID is enough')
+    .argument('<reminders...>', 'ID@VERSION.ATTEMPTS as `explain` showed them; without --apply an ID is enough')
     .requiredOption('--reason <text>', 'why; it is kept for good')
     .option('--ticket <id>', 'where the work on it is recorded')
     .option('--evidence <text>', 'what the receiver said')
@@ -76,8 +79,8 @@ async function decide(
   const named = names.map((name) => seen(name, options.apply === true));
   const target = await LedgerTarget.find(options);
   const reminders: SeenReminder[] = [];
-  for (const { deliveryId, versionSeen } of named) {
-    reminders.push({ deliveryId, versionSeen: versionSeen ?? (await versionOf(target, deliveryId)) });
+  for (const { deliveryId, ...shown } of named) {
+    reminders.push({ deliveryId, ...('versionSeen' in shown ? shown : await present(target, deliveryId)) });
   }
   const request: DecisionRequest = {
     ...{ verb, reminders, reason: options.reason, apply: options.apply ?? false },
@@ -96,7 +99,9 @@ async function decide(
     return { value: { ...answer, commandId: request.commandId }, text, done: false };
   }
   const rows = answer.reminders.map((one) => [one.deliveryId, ...stateOf(one), one.answer, advice[one.answer] ?? '']);
-  const versions = reminders.map(({ deliveryId, versionSeen }) => `${deliveryId}@${versionSeen}`).join(' ');
+  const versions = reminders
+    .map(({ deliveryId, versionSeen, attemptsSeen }) => `${deliveryId}@${versionSeen}.${attemptsSeen}`)
+    .join(' ');
   const end = answer.applied
     ? `done, as command ${request.commandId}`
     : `nothing was done; to do it: reminders decide ${verb} ${versions} … --apply`;
@@ -107,21 +112,24 @@ async function decide(
   };
 }
 
-/** An id with the version that was seen; none is needed for a look. */
-function seen(name: string, apply: boolean): { deliveryId: string; versionSeen?: number } {
-  const [deliveryId = '', version, more] = name.split('@');
-  if (!isId(deliveryId) || more !== undefined || (version !== undefined && !/^[1-9]\d{0,8}$/.test(version))) {
-    throw new UsageError(`reminder: got ${JSON.stringify(name)}; give an id, or ID@VERSION`);
+/** An id with what was seen of it; a look needs no more than the id. */
+function seen(name: string, apply: boolean): SeenReminder | { deliveryId: string } {
+  const [deliveryId = '', shown, more] = name.split('@');
+  const [, version, attempts] = /^([1-9]\d{0,8})\.(\d{1,9})$/.exec(shown ?? '') ?? [];
+  if (!isId(deliveryId) || more !== undefined || (shown !== undefined && version === undefined)) {
+    throw new UsageError(`reminder: got ${JSON.stringify(name)}; give an id, or ID@VERSION.ATTEMPTS`);
   }
-  if (version !== undefined) return { deliveryId, versionSeen: Number(version) };
-  if (apply) throw new UsageError(`reminder: got ${deliveryId} without a version; give ID@VERSION as you saw it`);
+  if (shown !== undefined) return { deliveryId, versionSeen: Number(version), attemptsSeen: Number(attempts) };
+  if (apply) throw new UsageError(`reminder: got ${deliveryId} alone; give ID@VERSION.ATTEMPTS as you saw it`);
   return { deliveryId };
 }
 
-async function versionOf(target: LedgerTarget, deliveryId: string): Promise<number> {
+async function present(target: LedgerTarget, deliveryId: string): Promise<Omit<SeenReminder, 'deliveryId'>> {
   const answer = await operate(target.url('inspect'), { verb: 'explain', deliveryId });
   // Of what is not there the ledger says so itself.
-  return answer.answer === 'explained' ? answer.explanation.version : 1;
+  if (answer.answer !== 'explained') return { versionSeen: 1, attemptsSeen: 0 };
+  const { version, evidence } = answer.explanation;
+  return { versionSeen: version, attemptsSeen: evidence.attemptNo };
 }
 
-const stateOf = (one: Decided) => (one.answer === 'not_found' ? ['-', '-'] : [one.state, String(one.version)]);
+const stateOf = (one: Decided) => ('state' in one ? [one.state, String(one.version)] : ['-', '-']);

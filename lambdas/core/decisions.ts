@@ -17,6 +17,8 @@ export interface SeenReminder {
   readonly deliveryId: string;
   /** Another version by now: nothing is done, and the answer is `stale`. */
   readonly versionSeen: number;
+  /** How many attempts it had had. Another number by now is `stale` too: what they came to was not seen. */
+  readonly attemptsSeen: number;
 }
 
 /** One decision about one reminder or several, each answered on its own. */
@@ -41,8 +43,10 @@ export interface Decision {
  * What became of a decision about one reminder.
  * `held`, `released`, `requeued`, `resolved`, `reviewed`, `cancelled`: as decided, or so already. `too_late`: it is being sent, the wish to
  * call it off is kept. `wait`: it is being sent, decide again when it is not. `stale`: changed since it was seen.
- * `evidence_needed`: an attempt may have reached the receiver. `expiry_passed`: give a later expiry. `refused`: only a
- * held one can be released, and only a dead one requeued. `finished`, `archived`, `shadow`, `nothing_to_review`: its state does not allow it.
+ * `evidence_needed`: an attempt may have reached the receiver,
+ * or it may have forgotten the key. `expiry_passed`: give a later expiry. `refused`: only a
+ * held one can be released, and only a dead one requeued. `token_used`: another
+ * command has its id. `unusable`: its row cannot be updated, see the exclusions. `finished`, `archived`, `shadow`, `nothing_to_review`: its state does not allow it.
  */
 export type DecisionAnswer =
   | 'held'
@@ -61,12 +65,14 @@ export type DecisionAnswer =
   | 'archived'
   | 'shadow'
   | 'nothing_to_review'
+  | 'token_used'
+  | 'unusable'
   | 'not_found';
 
 /** The answer about one reminder, with what is true of it now; in a dry run, what would be. */
 export type Decided =
-  | ({ readonly answer: Exclude<DecisionAnswer, 'not_found'> } & ReminderFacts)
-  | { readonly answer: 'not_found'; readonly deliveryId: string };
+  | ({ readonly answer: Exclude<DecisionAnswer, 'not_found' | 'token_used' | 'unusable'> } & ReminderFacts)
+  | { readonly answer: 'not_found' | 'token_used' | 'unusable'; readonly deliveryId: string };
 
 /** The part of the ledger that people decide through. */
 export interface DecisionLedger {

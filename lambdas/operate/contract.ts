@@ -48,8 +48,10 @@ const writing = {
 
 const seenReminder = z.strictObject({
   deliveryId: z.uuid('must be the id of a reminder'),
-  /** The version as it was shown: a reminder that was changed since is left alone. */
+  /** The version as it was shown: a reminder that was changed or tried since is left alone. */
   versionSeen: z.int32().positive(),
+  /** As many attempts as were shown. */
+  attemptsSeen: z.int32().nonnegative(),
 });
 
 const seenReminders = z

@@ -42,10 +42,10 @@ test('a destination fails until a reminder is dead: explain, requeue with a reas
   const look = await reminders('decide', 'requeue', deliveryId, ...because);
   expect(look).toMatchObject({ code: 0, stderr: '' });
   expect(look.stdout).toContain('would be');
-  expect(look.stdout).toContain(`to do it: reminders decide requeue ${deliveryId}@1 … --apply`);
+  expect(look.stdout).toContain(`to do it: reminders decide requeue ${deliveryId}@1.1 … --apply`);
   expect(await ledger.row(deliveryId)).toMatchObject({ state: 'dead', version: 1 });
 
-  const done = await json('decide', 'requeue', `${deliveryId}@1`, ...because, '--apply');
+  const done = await json('decide', 'requeue', `${deliveryId}@1.1`, ...because, '--apply');
   expect(done).toMatchObject({ code: 0, value: { applied: true, reminders: [{ answer: 'requeued', version: 2 }] } });
   await ledger.tick();
   await ledger.settled([deliveryId]);
@@ -54,18 +54,18 @@ test('a destination fails until a reminder is dead: explain, requeue with a reas
     { verb: 'requeue', reason: 'the partner was down', ticket: 'OPS-9', version_seen: 1, evidence: { state: 'dead' } },
   ]);
 
-  const second = await reminders('decide', 'requeue', `${deliveryId}@1`, ...because, '--apply');
+  const second = await reminders('decide', 'requeue', `${deliveryId}@1.1`, ...because, '--apply');
   expect(second.code).toBe(1);
   expect(second.stdout).toMatch(/delivered +2 +refused +it is neither held \(release\) nor dead \(requeue\)/);
 }, 60_000);
 
 test('what the ledger needs before a replay is told, with what to do', async () => {
   const deliveryId = await dead();
-  const name = `${deliveryId}@1`;
+  const name = `${deliveryId}@1.1`;
   const resolve = await reminders('decide', 'resolve', name, '--reason', 'they have it', '--apply');
   expect(resolve.code).toBe(1);
   expect(resolve.stdout).toContain('ask it, and say with --evidence what it answered');
-  const stale = await json('decide', 'review', `${deliveryId}@7`, '--reason', 'seen', '--apply');
+  const stale = await json('decide', 'review', `${deliveryId}@7.1`, '--reason', 'seen', '--apply');
   expect(stale).toMatchObject({ code: 1, value: { reminders: [{ answer: 'stale' }] } });
   const reviewed = await json('decide', 'review', name, '--reason', 'seen', '--apply');
   expect(reviewed).toMatchObject({ code: 0, value: { reminders: [{ answer: 'reviewed' }] } });
@@ -85,12 +85,13 @@ test('what the ledger needs before a replay is told, with what to do', async () 
 test('what was not understood says what to give, and nothing is asked', async () => {
   const id = uuid();
   for (const [args, told] of [
-    [['decide', 'requeue', id, '--reason', 'x', '--apply'], 'without a version; give ID@VERSION as you saw it'],
-    [['decide', 'requeue', 'bill-7', '--reason', 'x'], 'give an id, or ID@VERSION'],
-    [['decide', 'requeue', `${id}@0`, '--reason', 'x'], 'give an id, or ID@VERSION'],
+    [['decide', 'requeue', id, '--reason', 'x', '--apply'], 'alone; give ID@VERSION.ATTEMPTS as you saw it'],
+    [['decide', 'requeue', 'bill-7', '--reason', 'x'], 'give an id, or ID@VERSION.ATTEMPTS'],
+    [['decide', 'requeue', `${id}@0`, '--reason', 'x'], 'give an id, or ID@VERSION.ATTEMPTS'],
+    [['decide', 'requeue', `${id}@1`, '--reason', 'x'], 'give an id, or ID@VERSION.ATTEMPTS'],
     [['decide', 'requeue', id], "required option '--reason <text>' not specified"],
     [['decide', 'bury', id, '--reason', 'x'], 'Allowed choices are hold, release, requeue'],
-    [['decide', 'review', `${id}@1`, '--reason', ' ', '--apply'], 'reason: must not be empty'],
+    [['decide', 'review', `${id}@1.0`, '--reason', ' ', '--apply'], 'reason: must not be empty'],
   ] as const) {
     const run = await reminders(...args);
     expect(run.code, args.join(' ')).toBe(2);

@@ -104,7 +104,8 @@ export const sent = names.filter((name) => attemptsOf(name) > 0).map(idOf);
 const destinationId = '00000000-0000-7000-8000-0000000000de';
 const payload = '{"text":"pay your bill"}';
 
-function attemptsOf(name: string): number {
+/** How many attempts one of the cast has had. */
+export function attemptsOf(name: string): number {
   const { attempts, situation } = cast()[name] ?? {};
   return attempts ?? (situation?.startsWith('delivering') ? 1 : 0);
 }

@@ -63,13 +63,16 @@ function oneAfterTheOther(...both: readonly string[]): Promise<Fates> {
 }
 
 /**
- * An outcome that came while a reschedule waited is not in its snapshot: it takes that attempt for one in doubt, and refuses
+ * An outcome that came while a reschedule or a requeue waited is not in its snapshot: it takes that attempt for one in doubt, and refuses
  * too much rather than too little. The row is then as the other verb left it.
  */
 async function refusedForDoubt(later: string, sooner: string, name: string, { of, said }: Fate): Promise<boolean> {
-  if (later !== 'reschedule') return false;
+  if (later !== 'reschedule' && later !== 'decide requeue unproven') return false;
   const left = (await oneAfterTheOther(sooner)).get(name);
-  return isDeepStrictEqual(of, left?.of) && said.some((line) => /^reschedule: .*"too_late"/.test(line));
+  return (
+    isDeepStrictEqual(of, left?.of) &&
+    said.some((line) => line.startsWith(`${later}: `) && /"(too_late|evidence_needed)"/.test(line))
+  );
 }
 
 /**

@@ -7,7 +7,18 @@ import { archive } from '../../lambdas/store/statements/archive.ts';
 import { readmit } from '../../lambdas/store/statements/readmit.ts';
 import { as, asRead } from '../ledger/long-finished.ts';
 import { worker } from '../ledger/test-ledger.ts';
-import { type Contender, claimToken, idOf, ids, inSeconds, names, openToken, producer, sent } from './contenders.ts';
+import {
+  attemptsOf,
+  type Contender,
+  claimToken,
+  idOf,
+  ids,
+  inSeconds,
+  names,
+  openToken,
+  producer,
+  sent,
+} from './contenders.ts';
 
 /** Runs a verb under a token. Answers what the ledger answered. */
 export type Play = (contender: Contender, token: string) => Promise<unknown>;
@@ -26,11 +37,11 @@ const settle =
 
 /** A person decides about all that was seen before anything happened to it. */
 const decision =
-  (verb: DecisionVerb): Play =>
+  (verb: DecisionVerb, evidence: string | null = 'the receiver says'): Play =>
   ({ runner }, token) =>
     postgresDecisions(runner).decide({
-      ...{ token, verb, actor: 'me', reason: 'looked', ticket: null, evidence: 'the receiver says', dryRun: false },
-      reminders: ids.map((deliveryId) => ({ deliveryId, versionSeen: 1 })),
+      ...{ token, verb, actor: 'me', reason: 'looked', ticket: null, evidence, dryRun: false },
+      reminders: names.map((name) => ({ deliveryId: idOf(name), versionSeen: 1, attemptsSeen: attemptsOf(name) })),
     });
 
 /** By the statement's name; a statement with several ways to go has one name a way. */
@@ -69,6 +80,7 @@ export const plays: Readonly<Record<string, Play>> = {
   'decide hold': decision('hold'),
   'decide release': decision('release'),
   'decide requeue': decision('requeue'),
+  'decide requeue unproven': decision('requeue', null),
   'decide resolve': decision('resolve'),
   'decide review': decision('review'),
   'decide cancel': decision('cancel'),

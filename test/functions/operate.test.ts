@@ -28,7 +28,7 @@ async function dead(): Promise<string> {
 
 const requeue = (deliveryId: string, more: Partial<DecisionRequest> = {}): DecisionRequest => ({
   ...{ verb: 'requeue', commandId: uuid(), reason: 'the partner mended it', apply: true },
-  reminders: [{ deliveryId, versionSeen: 1 }],
+  reminders: [{ deliveryId, versionSeen: 1, attemptsSeen: 1 }],
   ...more,
 });
 
@@ -116,7 +116,7 @@ describe('is refused, and nothing changes', () => {
       'more than a hundred',
       (request) => ({
         ...request,
-        reminders: Array.from({ length: 101 }, () => ({ deliveryId: uuid(), versionSeen: 1 })),
+        reminders: Array.from({ length: 101 }, () => ({ deliveryId: uuid(), versionSeen: 1, attemptsSeen: 0 })),
       }),
       /^reminders: must name at most 100 reminders/,
     ],
@@ -161,8 +161,8 @@ describe('is refused, and nothing changes', () => {
     const answer = (await ask(
       requeue(deliveryId, {
         reminders: [
-          { deliveryId, versionSeen: 7 },
-          { deliveryId: uuid(), versionSeen: 1 },
+          { deliveryId, versionSeen: 7, attemptsSeen: 1 },
+          { deliveryId: uuid(), versionSeen: 1, attemptsSeen: 0 },
         ],
       }),
     )) as DecisionResponse;

@@ -13,12 +13,12 @@ const finished: Situation[] = ['delivered', 'dead', 'expired', 'cancelled'];
 const archived: Conditions = { columns: { payload: null, archived_at: inSeconds(-1) } };
 
 /** The situations in which the verb does something: where a stale screen is refused. */
-function stale(...where: Situation[]): Otherwise {
-  return {
-    because: 'it was changed since it was seen',
-    under: { decision: { versionSeen: 2 } },
-    cells: at(stays('stale'), ...where),
-  };
+function stale(...where: Situation[]): Otherwise[] {
+  const cells = at(stays('stale'), ...where);
+  return [
+    { because: 'it was changed since it was seen', under: { decision: { versionSeen: 2 } }, cells },
+    { because: 'it was tried since it was seen', under: { decision: { attemptsSeen: 7 } }, cells },
+  ];
 }
 
 const expiryPassed = (...where: Situation[]): Otherwise => ({
@@ -39,11 +39,11 @@ function drive(verb: DecisionVerb, rest: Pick<Drive, 'otherwise' | 'marks'>, due
     due,
     ...rest,
     async run({ database, token, row, under }) {
-      const { versionSeen = 1, ...decision } = { ...due.decision, ...under.decision };
+      const { versionSeen = 1, attemptsSeen = row.attempts, ...decision } = { ...due.decision, ...under.decision };
       const rows = await database.run(decide, {
         ...{ token, verb, actor: 'arn:aws:iam::111122223333:role/duty', reason: 'a person looked', ticket: 'T-1' },
         ...{ evidence: null, dryRun: false, ...decision },
-        reminders: [{ item: 0, deliveryId: row.deliveryId, versionSeen }],
+        reminders: [{ item: 0, deliveryId: row.deliveryId, versionSeen, attemptsSeen }],
       });
       return { answer: String(rows[0]?.answer), rows };
     },
@@ -64,7 +64,7 @@ const answered = { decision: { evidence: 'the receiver answered: not seen' } };
 
 /** Why a reminder does not go back to the calendar, and what does not keep it from that. */
 const back = (done: string, where: Situation): Otherwise[] => [
-  stale(where),
+  ...stale(where),
   expiryPassed(where),
   dry(at(stays(done), where)),
   { because: 'it is due later', under: { dueIn: 600 }, cells: {} },
@@ -98,7 +98,7 @@ const back = (done: string, where: Situation): Otherwise[] => [
 export const decisionDrives = {
   hold: drive('hold', {
     otherwise: [
-      stale(...holdable),
+      ...stale(...holdable),
       expiryPassed(...holdable),
       isArchived('archived', 'dead'),
       dry(at(stays('held'), ...holdable)),
@@ -110,7 +110,7 @@ export const decisionDrives = {
     'resolve',
     {
       otherwise: [
-        stale(...undelivered),
+        ...stale(...undelivered),
         dry(at(stays('resolved'), ...undelivered)),
         isArchived('finished', 'delivered'),
         {
@@ -123,11 +123,11 @@ export const decisionDrives = {
     answered,
   ),
   review: drive('review', {
-    otherwise: [stale('held', 'dead'), dry(at(stays('reviewed'), 'held', 'dead'))],
+    otherwise: [...stale('held', 'dead'), dry(at(stays('reviewed'), 'held', 'dead'))],
     marks: { held: ['reviewed_at', 'unreviewed_since'], dead: ['reviewed_at', 'unreviewed_since'] },
   }),
   cancelByOperator: drive('cancel', {
-    otherwise: [stale(...open, ...sending), dry(at(stays('cancelled'), ...open))],
+    otherwise: [...stale(...open, ...sending), isArchived('archived', 'dead'), dry(at(stays('cancelled'), ...open))],
     marks: Object.fromEntries(sending.map((situation) => [situation, wish])),
   }),
 } as const;

@@ -21,7 +21,7 @@ const actor = 'arn:aws:sts::111122223333:assumed-role/ledger-decide/ann';
 function command(verb: DecisionVerb, rows: readonly Arranged[], more: Partial<Decision> = {}): Decision {
   return {
     ...{ token: uuid(), verb, actor, reason: 'the partner was down', ticket: 'OPS-7', evidence: null, dryRun: false },
-    reminders: rows.map(({ deliveryId }) => ({ deliveryId, versionSeen: 1 })),
+    reminders: rows.map(({ deliveryId, attempts }) => ({ deliveryId, versionSeen: 1, attemptsSeen: attempts })),
     ...more,
   };
 }
@@ -176,7 +176,10 @@ test('under its token a decision answers the same for ever, also after another h
   const row = await arrange(ledger, 'dead');
   const first = command('requeue', [row]);
   const answer = await decide(first);
-  await decide({ ...command('hold', []), reminders: [{ deliveryId: row.deliveryId, versionSeen: 2 }] });
+  await decide({
+    ...command('hold', []),
+    reminders: [{ deliveryId: row.deliveryId, versionSeen: 2, attemptsSeen: 0 }],
+  });
   const before = await dump(ledger, tables);
   expect(await decide(first)).toEqual(answer);
   expect(await dump(ledger, tables)).toEqual(before);
@@ -190,4 +193,108 @@ test('a dry run answers what would be, writes nothing, and leaves its token free
   expect(await dump(ledger, tables)).toEqual(before);
   expect(await decide(wet)).toEqual(answer);
   expect(await rowOf(row)).toMatchObject({ state: 'scheduled' });
+});
+
+test('another command under the same id does nothing, and is not told the answer of the first', async () => {
+  const [first, second] = [await arrange(ledger, 'dead'), await arrange(ledger, 'queued')];
+  const done = command('requeue', [first]);
+  await decide(done);
+  const before = await dump(ledger, tables);
+  for (const other of [command('hold', [second]), command('requeue', [second]), command('review', [first])]) {
+    const [{ deliveryId } = { deliveryId: '' }] = other.reminders;
+    expect(await decide({ ...other, token: done.token })).toEqual([{ answer: 'token_used', deliveryId }]);
+  }
+  expect(await dump(ledger, tables)).toEqual(before);
+});
+
+test('where the receiver may have forgotten the key, a replay needs evidence though every attempt has failed', async () => {
+  const row = await arrange(ledger, 'dead', { attempts: 1 });
+  await known(row, 1, 'retry');
+  const window = (seconds: number) => ledger.sql('UPDATE destination SET dedup_window_seconds = $1', [seconds]);
+  await window(30);
+  expect(await decide(command('requeue', [row]))).toMatchObject([{ answer: 'evidence_needed' }]);
+  await window(3600);
+  expect(await decide(command('requeue', [row]))).toMatchObject([{ answer: 'requeued' }]);
+});
+
+test('an attempt that was made since it was seen makes the screen an old one', async () => {
+  const row = await arrange(ledger, 'held', { attempts: 2 });
+  const seen = { ...command('release', [], { evidence: 'attempt 1 never arrived' }) };
+  const reminders = [{ deliveryId: row.deliveryId, versionSeen: 1, attemptsSeen: 1 }];
+  expect(await decide({ ...seen, reminders })).toMatchObject([{ answer: 'stale', state: 'held' }]);
+});
+
+test('a row that cannot be updated keeps only itself from being decided', async () => {
+  const [broken, sound] = [await arrange(ledger, 'dead'), await arrange(ledger, 'dead')];
+  await ledger.sql(
+    `CREATE FUNCTION refuse_one() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+       RAISE EXCEPTION 'damaged' USING ERRCODE = 'XX001'; END $$;
+     CREATE TRIGGER refuse_one BEFORE UPDATE ON reminder_delivery FOR EACH ROW
+       WHEN (OLD.delivery_id = '${broken.deliveryId}') EXECUTE FUNCTION refuse_one()`,
+  );
+  try {
+    const answers = await decide(command('requeue', [broken, sound]));
+    expect(answers).toMatchObject([
+      { answer: 'unusable', deliveryId: broken.deliveryId },
+      { answer: 'requeued', deliveryId: sound.deliveryId },
+    ]);
+  } finally {
+    await ledger.sql('DROP TRIGGER refuse_one ON reminder_delivery; DROP FUNCTION refuse_one()');
+  }
+});
+
+describe('what is not named', () => {
+  test('an attempt of another reminder is no evidence for this one', async () => {
+    const [row, other] = [
+      await arrange(ledger, 'dead', { attempts: 1 }),
+      await arrange(ledger, 'dead', { attempts: 3 }),
+    ];
+    for (const attemptNo of [1, 2, 3]) await known(other, attemptNo, 'retry');
+    expect(await decide(command('requeue', [row]))).toMatchObject([{ answer: 'evidence_needed' }]);
+  });
+
+  test('is neither waited for nor changed, and answers under other ids stay theirs', async () => {
+    const [row, other] = [await arrange(ledger, 'dead'), await arrange(ledger, 'dead')];
+    await decide(command('review', [other]));
+    const session = await ledger.session();
+    try {
+      await session.sql('BEGIN');
+      await session.sql('SELECT FROM reminder_delivery WHERE delivery_id = $1 FOR UPDATE', [other.deliveryId]);
+      expect(await decide(command('requeue', [row]))).toMatchObject([
+        { answer: 'requeued', deliveryId: row.deliveryId },
+      ]);
+    } finally {
+      await session.close();
+    }
+    expect(await rowOf(other)).toMatchObject({ state: 'dead', version: 1 });
+  });
+});
+
+test('what a decision writes, column by column', async () => {
+  const expiresAt = inSeconds(3600);
+  const lives = { expiresIn: 900, columns: { invitations: 2, first_invited_at: inSeconds(-5) } };
+  const [dead, held, queued, sending] = [
+    await arrange(ledger, 'dead', lives),
+    await arrange(ledger, 'held', { expiresIn: 900 }),
+    await arrange(ledger, 'queued', { expiresIn: 900 }),
+    await arrange(ledger, 'delivering, lease live', { expiresIn: 900, wakeIn: 60 }),
+  ];
+  const [sendingBefore, heldBefore] = [await rowOf(sending), await rowOf(held)];
+  await decide(command('requeue', [dead], { expiresAt: expiresAt.toISOString() }));
+  expect(await rowOf(dead)).toMatchObject({ expires_at: expiresAt, first_invited_at: null, cancel_requested_at: null });
+  await decide(command('review', [held]));
+  expect(await rowOf(held)).toMatchObject({
+    ...{ wake_at: heldBefore.wake_at, hold_reason: heldBefore.hold_reason, state_since: heldBefore.state_since },
+    cancel_requested_at: null,
+  });
+  await decide(command('cancel', [queued, sending]));
+  expect(await rowOf(queued)).toMatchObject({
+    state: 'cancelled',
+    cancel_requested_at: expect.any(Date),
+    wake_at: null,
+  });
+  expect(await rowOf(sending)).toMatchObject({
+    ...{ lease_owner: sendingBefore.lease_owner, lease_until: sendingBefore.lease_until },
+    ...{ wake_at: sendingBefore.wake_at, state_since: sendingBefore.state_since, version: 1 },
+  });
 });

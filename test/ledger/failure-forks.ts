@@ -9,7 +9,10 @@ import { type Circumstances, inSeconds } from './situations.ts';
 export interface Conditions extends Circumstances {
   readonly outcome?: Partial<Outcome>;
   readonly reschedule?: Partial<Omit<Reschedule, 'dueAt'>> & { readonly newDueIn?: number };
-  readonly decision?: Partial<Pick<Decision, 'evidence' | 'dryRun' | 'expiresAt'>> & { readonly versionSeen?: number };
+  readonly decision?: Partial<Pick<Decision, 'evidence' | 'dryRun' | 'expiresAt'>> & {
+    readonly versionSeen?: number;
+    readonly attemptsSeen?: number;
+  };
   readonly claimToken?: string;
   readonly producer?: string;
   /** The stage's numbers, where a choice needs others. */

@@ -57,7 +57,7 @@ const inputs: Readonly<Record<string, unknown>> = {
   readmit: { token, deliveryId: token, actor: 'a', reason: 'r', ticket: null },
   decide: {
     ...{ token, verb: 'hold', actor: 'a', reason: 'r', ticket: null, evidence: null, dryRun: false },
-    reminders: [{ item: 0, deliveryId: token, versionSeen: 1 }],
+    reminders: [{ item: 0, deliveryId: token, versionSeen: 1, attemptsSeen: 0 }],
   },
   'list-exclusions': { limit: 1 },
   'list-destinations': { after: '', limit: 1 },

@@ -87,8 +87,8 @@ export function startOperators(stage: Stage): void {
 async function decideOne(stage: Stage): Promise<void> {
   const { run } = stage;
   const chance = run.world.chanceOf('decisions');
-  const rows = await run.database.sql<{ delivery_id: string; version: number; state: string }>(
-    'SELECT delivery_id, version, state FROM reminder_delivery ORDER BY delivery_id',
+  const rows = await run.database.sql<{ delivery_id: string; version: number; attempt_no: number; state: string }>(
+    'SELECT delivery_id, version, attempt_no, state FROM reminder_delivery ORDER BY delivery_id',
     [],
     'what is to be decided',
   );
@@ -102,7 +102,13 @@ async function decideOne(stage: Stage): Promise<void> {
     evidence: chance.happens(0.6) ? 'the receiver was asked' : null,
     ...(chance.happens(0.2) ? { expiresAt: null } : {}),
     // Now and then the screen is an old one.
-    reminders: [{ deliveryId: row.delivery_id, versionSeen: Math.max(1, row.version - chance.integer(0, 1)) }],
+    reminders: [
+      {
+        deliveryId: row.delivery_id,
+        versionSeen: Math.max(1, row.version - chance.integer(0, 1)),
+        attemptsSeen: row.attempt_no,
+      },
+    ],
   };
   const ask = () =>
     operate(

@@ -5,8 +5,8 @@ import type { FactsRow } from '../rows.ts';
 import type { Statement } from '../statement.ts';
 
 export type DecideRow = { readonly item: number } & (
-  | ({ readonly answer: Exclude<DecisionAnswer, 'not_found'> } & FactsRow)
-  | { readonly answer: 'not_found' }
+  | ({ readonly answer: Exclude<DecisionAnswer, 'not_found' | 'token_used' | 'unusable'> } & FactsRow)
+  | { readonly answer: 'not_found' | 'token_used' }
   | { readonly answer: null }
 );
 
@@ -24,29 +24,42 @@ export const decide: Statement<
   name: 'decide',
   text: `
 WITH item AS MATERIALIZED (
-  SELECT x.item, CAST(x.delivery_id AS uuid) AS delivery_id, x.version_seen, CAST(x.action_token AS uuid) AS action_token
+  SELECT x.item, CAST(x.delivery_id AS uuid) AS delivery_id, x.version_seen, x.attempts_seen,
+         CAST(x.action_token AS uuid) AS action_token
   FROM jsonb_to_recordset(CAST(:items AS jsonb)) AS x (
-    item integer, delivery_id text, version_seen integer, action_token text)
+    item integer, delivery_id text, version_seen integer, attempts_seen integer, action_token text)
 ), command AS MATERIALIZED (
   SELECT CAST(:verb AS text) AS verb, CAST(:evidence AS text) AS evidence, CAST(:dry_run AS boolean) AS dry_run,
          CAST(:changes_expiry AS boolean) AS changes_expiry, CAST(:expires_at AS timestamptz) AS expires_at
 ), repeated AS MATERIALIZED (
-  SELECT c.item, c.answer FROM command_receipt c WHERE c.token = CAST(:token AS uuid)
+  -- Under its token a command says what it said; another command under the same one says that, and does nothing.
+  SELECT i.item, CASE
+    WHEN c.verb = m.verb AND c.answer ->> 'delivery_id' = CAST(i.delivery_id AS text) THEN c.answer
+    ELSE jsonb_build_object('item', i.item, 'answer', 'token_used')
+  END AS answer
+  FROM command_receipt c
+  CROSS JOIN command m
+  JOIN item i ON i.item = c.item
+  WHERE c.token = CAST(:token AS uuid)
 ), locked AS MATERIALIZED (
   SELECT r.delivery_id, r.state, r.due_at, r.next_attempt_at, r.expires_at, r.version, r.attempt_no, r.archived_at,
-         r.unreviewed_since, r.cancel_requested_at
+         r.unreviewed_since, r.cancel_requested_at, r.destination_id
   FROM reminder_delivery r
   WHERE r.delivery_id = ANY (ARRAY(SELECT delivery_id FROM item))
   ORDER BY r.delivery_id
   FOR NO KEY UPDATE
 ), asked AS MATERIALIZED (
-  SELECT DISTINCT ON (l.delivery_id) i.item, i.version_seen, i.action_token, l.*, c.verb, c.evidence, c.dry_run,
+  SELECT DISTINCT ON (l.delivery_id) i.item, i.version_seen, i.attempts_seen, i.action_token, l.*, c.verb, c.evidence, c.dry_run,
          CASE WHEN c.changes_expiry THEN c.expires_at ELSE l.expires_at END AS new_expires_at,
          l.attempt_no - (SELECT count(DISTINCT o.attempt_no) FROM attempt_outcome o
                          WHERE o.delivery_id = l.delivery_id
-                           AND o.outcome NOT IN ('unknown', 'overtaken', 'delivered')) AS doubtful_attempts
+                           AND o.outcome NOT IN ('unknown', 'overtaken', 'delivered')) AS doubtful_attempts,
+         -- Its receiver may take the key for a new one: it first saw it with the first attempt.
+         COALESCE((SELECT min(a.started_at) FROM delivery_attempt a WHERE a.delivery_id = l.delivery_id)
+           + make_interval(secs => d.dedup_window_seconds) <= now(), false) AS key_forgotten
   FROM item i
   JOIN locked l ON l.delivery_id = i.delivery_id
+  JOIN destination d ON d.destination_id = l.destination_id
   CROSS JOIN command c
   WHERE NOT EXISTS (SELECT FROM repeated p WHERE p.item = i.item)
   ORDER BY l.delivery_id, i.item
@@ -60,11 +73,11 @@ WITH item AS MATERIALIZED (
     WHEN a.verb = 'cancel' AND a.state = 'cancelled' THEN 'cancelled'
     WHEN a.verb = 'resolve' AND a.state = 'delivered' THEN 'finished'
     WHEN a.verb IN ('hold', 'resolve') AND a.state = 'delivering' THEN 'wait'
-    -- What was archived has no payload that could be sent.
-    WHEN a.verb IN ('hold', 'requeue') AND a.archived_at IS NOT NULL THEN 'archived'
-    WHEN a.version_seen <> a.version THEN 'stale'
+    -- What was archived has no payload that could be sent, and what it is has been told.
+    WHEN a.verb IN ('hold', 'requeue', 'cancel') AND a.archived_at IS NOT NULL THEN 'archived'
+    WHEN a.version_seen <> a.version OR a.attempts_seen <> a.attempt_no THEN 'stale'
     WHEN a.evidence IS NULL
-      AND (a.verb = 'resolve' OR a.verb IN ('requeue', 'release') AND a.doubtful_attempts > 0)
+      AND (a.verb = 'resolve' OR a.verb IN ('requeue', 'release') AND (a.doubtful_attempts > 0 OR a.key_forgotten))
       THEN 'evidence_needed'
     WHEN a.verb IN ('hold', 'requeue', 'release') AND a.new_expires_at <= GREATEST(a.due_at, now()) THEN 'expiry_passed'
     ELSE CASE a.verb
@@ -141,7 +154,7 @@ WITH item AS MATERIALIZED (
   INSERT INTO operator_action (token, verb, actor, reason, ticket, delivery_id, version_seen, evidence, acted_at)
   SELECT d.action_token, d.verb, CAST(:actor AS text), CAST(:reason AS text), CAST(:ticket AS text), d.delivery_id,
          d.version_seen, jsonb_build_object('given', d.evidence, 'answer', d.answer, 'state', d.state,
-           'attempts', d.attempt_no, 'doubtfulAttempts', d.doubtful_attempts, 'expiresAt', d.expires_at,
+           'attempts', d.attempt_no, 'keyForgotten', d.key_forgotten, 'doubtfulAttempts', d.doubtful_attempts, 'expiresAt', d.expires_at,
            'nextExpiresAt', d.next_expires_at), now()
   FROM done d
   ORDER BY d.delivery_id
@@ -174,10 +187,11 @@ ORDER BY i.item`,
     expires_at: decision.expiresAt ?? null,
     lookahead_seconds: String(settings.lookaheadSeconds),
     items: JSON.stringify(
-      decision.reminders.map(({ item, deliveryId, versionSeen }) => ({
+      decision.reminders.map(({ item, deliveryId, versionSeen, attemptsSeen }) => ({
         item,
         delivery_id: deliveryId,
         version_seen: versionSeen,
+        attempts_seen: attemptsSeen,
         // One action a reminder; the same command again makes the same ones.
         action_token: v5(deliveryId, decision.token),
       })),
