@@ -1,5 +1,5 @@
 // Checks every change of every row: the moves that DESIGN's matrix has and no other, and what each needs.
-import { checkDecision } from './check-operators.ts';
+import { checkDecision } from './check-decisions.ts';
 import { type Evidence, instant, type Move } from './evidence.ts';
 
 const finished = ['delivered', 'dead', 'expired', 'cancelled'];

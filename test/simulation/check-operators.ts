@@ -1,5 +1,5 @@
 // Checks what operators were told and did: destinations as they were registered, and rows set aside until they are readmitted.
-import { type Evidence, instant, type Move } from './evidence.ts';
+import type { Evidence } from './evidence.ts';
 
 const identity = ['destination_id', 'name', 'url', 'owner', 'contract', 'deadline_ms', 'created_at'];
 
@@ -62,32 +62,3 @@ export function checkExclusions(evidence: Evidence): void {
   }
   for (const [id, stands] of standing) if (stands) evidence.report('P1', 'still set aside at the end', [id]);
 }
-
-/** What a person's decision needs: an action of theirs, the version that they saw, and evidence where a receiver may have it. */
-export function checkDecision(evidence: Evidence, { id, by, at, before, after }: Move, tell: Tell): void {
-  const [action] = evidence
-    .inserted('operator_action')
-    .flatMap(({ row, statement }) => (statement === by.number && row.delivery_id === id ? [row] : []));
-  if (action === undefined) {
-    tell('commands', 'decided, and nobody is named');
-    return;
-  }
-  if (action.version_seen !== before?.version) tell('commands', 'decided about a version that nobody saw');
-  const { given } = action.evidence as { given: string | null };
-  const known = evidence
-    .inserted('attempt_outcome')
-    .flatMap(({ row, statement }) =>
-      statement < by.number &&
-      row.delivery_id === id &&
-      !['unknown', 'overtaken', 'delivered'].includes(String(row.outcome))
-        ? [row.attempt_no]
-        : [],
-    );
-  const mayHaveIt = new Set(known).size < Number(before?.attempt_no);
-  if (after.state === 'delivered' && given === null) tell('P4', 'resolved without evidence');
-  if (after.state !== 'scheduled') return;
-  if (mayHaveIt && given === null) tell('commands', 'requeued without evidence, and a receiver may have it');
-  if (instant(after.expires_at) <= at) tell('P10', 'requeued after its time');
-}
-
-type Tell = (promise: string, sentence: string) => void;

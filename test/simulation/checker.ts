@@ -1,4 +1,6 @@
 // Checks a run against the promises. It reads tables, the receivers' log and the queue's, and shares no rule with the ledger.
+
+import { checkDecisionAnswers } from './check-decisions.ts';
 import { checkAnswers, checkEnds, checkRepeats } from './check-ends.ts';
 import { checkMoves } from './check-moves.ts';
 import { checkDestinations, checkExclusions } from './check-operators.ts';
@@ -30,6 +32,7 @@ export async function check(stage: Stage): Promise<Checked> {
   checkExclusions(evidence);
   checkRetention(evidence);
   checkAnswers(evidence);
+  checkDecisionAnswers(evidence);
 
   const ends: Record<string, number> = {};
   const lateness: number[] = [];

@@ -60,6 +60,7 @@ export function startOperators(stage: Stage): void {
     if (world.at < run.calmAt) world.after(chance.between(0.3, 2) * tickMs, round);
   };
   world.after(0, round);
+  startWishes(stage);
   const activateAll = async () => {
     for (const name of destinations) await operators.destinationState(name, 'active');
   };
@@ -83,8 +84,21 @@ export function startOperators(stage: Stage): void {
   }
 }
 
+/** Somebody calls off what is being sent, at times: the wish must outlive what they cannot stop. */
+function startWishes(stage: Stage): void {
+  const { run } = stage;
+  const chance = run.world.chanceOf('wishes');
+  run.listen(({ name, answers }) => {
+    if (name !== 'open' || answers === null) return;
+    for (const { answer, delivery_id: id } of answers) {
+      if (answer !== 'opened' || !run.troubled('decided', 'wishes')) continue;
+      run.during(chance, 2000, () => decideOne(stage, { id: String(id), verb: 'cancel' }));
+    }
+  });
+}
+
 /** Somebody looks at one reminder, thinks it over and decides; without an answer they ask again under the same token. */
-async function decideOne(stage: Stage): Promise<void> {
+async function decideOne(stage: Stage, wish?: { id: string; verb: Decision['verb'] }): Promise<void> {
   const { run } = stage;
   const chance = run.world.chanceOf('decisions');
   const rows = await run.database.sql<{ delivery_id: string; version: number; attempt_no: number; state: string }>(
@@ -93,11 +107,12 @@ async function decideOne(stage: Stage): Promise<void> {
     'what is to be decided',
   );
   const waiting = rows.filter(({ state }) => state === 'held' || state === 'dead');
-  const [row] = chance.shuffled(waiting.length > 0 && chance.happens(0.7) ? waiting : rows);
+  const some = wish === undefined && waiting.length > 0 && chance.happens(0.7) ? waiting : rows;
+  const [row] = chance.shuffled(some.filter(({ delivery_id: id }) => wish === undefined || id === wish.id));
   if (row === undefined) return;
   const decision: Decision = {
     token: chance.uuid(run.world.at),
-    verb: chance.pick(decisionVerbs),
+    verb: wish?.verb ?? chance.pick(decisionVerbs),
     ...{ actor: 'operator', reason: 'looked', ticket: null, dryRun: chance.happens(0.1) },
     evidence: chance.happens(0.6) ? 'the receiver was asked' : null,
     ...(chance.happens(0.2) ? { expiresAt: null } : {}),
@@ -118,7 +133,8 @@ async function decideOne(stage: Stage): Promise<void> {
         if (!done) run.during(chance, run.weather.settings.tickSeconds * 1000, ask);
       },
     );
-  run.during(chance, chance.pick([1000, run.weather.settings.tickSeconds * 2000]), ask);
+  if (wish === undefined) run.during(chance, chance.pick([1000, run.weather.settings.tickSeconds * 2000]), ask);
+  else ask();
 }
 
 /** Registers destinations, one command each, until an operator is told that it is there; products may then name it. */

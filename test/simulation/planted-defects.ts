@@ -214,11 +214,31 @@ export const plantedDefects: readonly PlantedDefect[] = [
   {
     name: 'a person may requeue without evidence',
     breaks: 'commands',
-    plant: change('decide', "a.verb IN ('requeue', 'release') AND a.doubtful_attempts > 0", 'false'),
+    plant: change('decide', '(a.doubtful_attempts > 0 OR a.key_forgotten)', 'false'),
   },
   {
     name: 'a decision looks at no version',
     breaks: 'commands',
     plant: change('decide', 'a.version_seen <> a.version', 'false'),
+  },
+  {
+    name: 'a person’s wish to cancel is forgotten while it is sent',
+    breaks: 'P10',
+    plant: change('decide', "d.answer IN ('cancelled', 'too_late') THEN now()", "d.answer IN ('cancelled') THEN now()"),
+  },
+  { name: 'a dry run writes', breaks: 'commands', plant: change('decide', 'WHERE NOT c.dry_run', 'WHERE true') },
+  {
+    name: 'a requeue keeps the version',
+    breaks: 'commands',
+    plant: change('decide', "CASE WHEN j.answer IN ('requeued', 'released') OR", 'CASE WHEN'),
+  },
+  {
+    name: 'what is requeued is counted from its first attempt',
+    breaks: 'P9',
+    plant: change(
+      'decide',
+      "attempts_at_requeue = CASE d.next_state WHEN 'scheduled' THEN r.attempt_no ELSE r.attempts_at_requeue END",
+      'attempts_at_requeue = r.attempts_at_requeue',
+    ),
   },
 ];

@@ -21,7 +21,7 @@ const rare = [
   'add-destination conflict',
   'claim refused',
   'readmit readmitted',
-  ...['requeued', 'released', 'held', 'resolved', 'reviewed', 'cancelled', 'evidence_needed', 'stale'].map(
+  ...['requeued', 'released', 'held', 'resolved', 'reviewed', 'cancelled', 'evidence_needed', 'stale', 'too_late'].map(
     (answer) => `decide ${answer}`,
   ),
   'archive archived',
