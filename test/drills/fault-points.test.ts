@@ -2,6 +2,7 @@
 import { appendFileSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
 import { faultPoints } from '../../lambdas/core/fault-points.ts';
 import { undiciPoints } from '../../lib/local/fault-plans.ts';
@@ -63,10 +64,25 @@ async function retain(cell: Cell): Promise<void> {
   expect(await stage.aws.invoke('retain', {})).toMatchObject({ finished: true });
 }
 
+/** A person looks, and decides about a reminder. */
+async function decide(): Promise<void> {
+  const { rows } = await stage.pool.query<{ id: string }>('SELECT delivery_id AS id FROM reminder_delivery LIMIT 1');
+  const [{ id: deliveryId } = { id: '' }] = rows;
+  const requestContext = { authorizer: { iam: { userArn: 'arn:aws:iam::000000000000:user/ann' } } };
+  const ask = (duty: string, request: object) =>
+    stage.aws.invoke('operate', { requestContext, body: JSON.stringify(request) }, duty);
+  const decision = { verb: 'review', commandId: uuid(), reason: 'a look', apply: true };
+  const reminders = [{ deliveryId, versionSeen: 1, attemptsSeen: 1 }];
+  expect(await ask('inspect', { verb: 'status' })).toMatchObject({ statusCode: 200 });
+  expect(await ask('inspect', { verb: 'explain', deliveryId })).toMatchObject({ statusCode: 200 });
+  expect(await ask('decide', { ...decision, reminders })).toMatchObject({ statusCode: 200 });
+}
+
 test('each listed point is passed, before and after, and no other', async () => {
   await liveOrdinarily(new Cell(stage, 1));
   await retain(new Cell(stage, 1));
   await liveWithAPoisonedRow(new Cell(stage, 2));
+  await decide();
   await stage.aws.invoke('migrate', {});
   await stage.aws.rotateSecret(loginSecretArn('ledger_observer'));
   const own = Object.keys(faultPoints).flatMap((point) => [`${point} before`, `${point} after`]);
@@ -85,7 +101,7 @@ test('a passage names delivery ids, where it knows them, and nothing else of a r
   expect(passed().flatMap(({ deliveryIds }) => deliveryIds.filter((id) => !known.has(id)))).toEqual([]);
   const naming = new Set(passed().flatMap(({ point, deliveryIds }) => (deliveryIds.length > 0 ? [point] : [])));
   const silent =
-    /^(handler|unpark|announce|fetch-signing-secret|observe-.*|list-finished-producers|forget|execute|.*-transaction|.*-secret.*)$/;
+    /^(handler|unpark|announce|fetch-signing-secret|observe-.*|list-finished-producers|count-states|forget|execute|.*-transaction|.*-secret.*)$/;
   const expected = Object.keys({ ...faultPoints, ...undiciPoints }).filter((point) => !silent.test(point));
   expect([...naming].sort()).toEqual(expected.sort());
   expect(readFileSync(join(stage.faultDirectory, 'passages.jsonl'), 'utf8')).not.toMatch(/drill-|payload|https?:/);
