@@ -50,6 +50,9 @@ function drive(verb: DecisionVerb, rest: Pick<Drive, 'otherwise' | 'marks'>, due
   };
 }
 
+/** For verbs that send nothing: the cells hold as they are. */
+const over: Otherwise = { because: 'its time is over', under: { dueIn: -60, expiresIn: -1 }, cells: {} };
+
 const dry = (cells: Otherwise['cells']): Otherwise => ({
   because: 'it is a dry run',
   under: { decision: { dryRun: true } },
@@ -113,6 +116,7 @@ export const decisionDrives = {
         ...stale(...undelivered),
         dry(at(stays('resolved'), ...undelivered)),
         isArchived('finished', 'delivered'),
+        over,
         {
           because: 'no evidence is given',
           under: { decision: { evidence: null } },
@@ -123,11 +127,16 @@ export const decisionDrives = {
     answered,
   ),
   review: drive('review', {
-    otherwise: [...stale('held', 'dead'), dry(at(stays('reviewed'), 'held', 'dead'))],
+    otherwise: [over, ...stale('held', 'dead'), dry(at(stays('reviewed'), 'held', 'dead'))],
     marks: { held: ['reviewed_at', 'unreviewed_since'], dead: ['reviewed_at', 'unreviewed_since'] },
   }),
   cancelByOperator: drive('cancel', {
-    otherwise: [...stale(...open, ...sending), isArchived('archived', 'dead'), dry(at(stays('cancelled'), ...open))],
+    otherwise: [
+      ...stale(...open, ...sending),
+      isArchived('archived', 'dead'),
+      over,
+      dry(at(stays('cancelled'), ...open)),
+    ],
     marks: Object.fromEntries(sending.map((situation) => [situation, wish])),
   }),
 } as const;

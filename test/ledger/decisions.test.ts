@@ -3,6 +3,7 @@ import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
 import type { Decision, DecisionVerb } from '../../lambdas/core/decisions.ts';
 import { postgresDecisions } from '../../lambdas/store/decisions.ts';
+import { decide as decideStatement } from '../../lambdas/store/statements/decide.ts';
 import { dump, empty, ledgerTables } from './ledger-rows.ts';
 import { type Arranged, arrange, inSeconds, insert, openToken } from './situations.ts';
 import { outcome, startTestLedger, type TestLedger, worker } from './test-ledger.ts';
@@ -125,7 +126,9 @@ describe('requeue', () => {
   test('with a new expiry, and due later, it waits for its time', async () => {
     const row = await arrange(ledger, 'held', { dueIn: 600 });
     const expiresAt = inSeconds(900).toISOString();
-    expect(await decide(command('release', [row], { expiresAt }))).toMatchObject([{ expiresAt, dueAt: row.dueAt }]);
+    const answers = await decide(command('release', [row], { expiresAt }));
+    expect(answers).toMatchObject([{ answer: 'released', version: 2, expiresAt, dueAt: row.dueAt }]);
+    expect(await rowOf(row)).toMatchObject({ version: 2 });
     const { next_attempt_at: next, wake_at: wake } = (await rowOf(row)) as { next_attempt_at: Date; wake_at: Date };
     expect(next.toISOString()).toBe(row.dueAt);
     expect(next.getTime() - wake.getTime()).toBe(ledger.settings.lookaheadSeconds * 1000);
@@ -282,7 +285,7 @@ test('what a decision writes, column by column', async () => {
   const [sendingBefore, heldBefore] = [await rowOf(sending), await rowOf(held)];
   await decide(command('requeue', [dead], { expiresAt: expiresAt.toISOString() }));
   expect(await rowOf(dead)).toMatchObject({ expires_at: expiresAt, first_invited_at: null, cancel_requested_at: null });
-  await decide(command('review', [held]));
+  expect(await decide(command('review', [held]))).toMatchObject([{ answer: 'reviewed' }]);
   expect(await rowOf(held)).toMatchObject({
     ...{ wake_at: heldBefore.wake_at, hold_reason: heldBefore.hold_reason, state_since: heldBefore.state_since },
     cancel_requested_at: null,
@@ -297,4 +300,58 @@ test('what a decision writes, column by column', async () => {
     ...{ lease_owner: sendingBefore.lease_owner, lease_until: sendingBefore.lease_until },
     ...{ wake_at: sendingBefore.wake_at, state_since: sendingBefore.state_since, version: 1 },
   });
+});
+
+test('what waited for its next try goes at once', async () => {
+  const row = await arrange(ledger, 'dead', { columns: { next_attempt_at: inSeconds(900) } });
+  await decide(command('requeue', [row]));
+  const { next_attempt_at: next } = (await rowOf(row)) as { next_attempt_at: Date };
+  expect(next.getTime()).toBeLessThan(Date.now() + 60_000);
+});
+
+test('the window of a key is that of its own destination, from its own first attempt', async () => {
+  const rows = [await arrange(ledger, 'dead', { attempts: 1 }), await arrange(ledger, 'dead', { attempts: 1 })];
+  const [long, short] = rows as [Arranged, Arranged];
+  for (const row of rows) await known(row, 1, 'retry');
+  const set = (row: Arranged, seconds: number) =>
+    ledger.sql('UPDATE destination SET dedup_window_seconds = $2 WHERE destination_id = $1', [
+      row.destinationId,
+      seconds,
+    ]);
+  await set(long, 3600);
+  await set(short, 30);
+  const old = await arrange(ledger, 'delivered', { attempts: 1 });
+  const session = await ledger.session();
+  await session.sql('SET session_replication_role = replica');
+  await session.sql("UPDATE delivery_attempt SET started_at = now() - interval '9 days' WHERE delivery_id = $1", [
+    old.deliveryId,
+  ]);
+  await session.close();
+  const answers = await decide(command('requeue', rows));
+  expect(answers.map(({ answer }) => answer)).toEqual(['requeued', 'evidence_needed']);
+});
+
+test('a command about several is answered in one run, and run again it says the same of each', async () => {
+  const rows = [await arrange(ledger, 'dead'), await arrange(ledger, 'dead')];
+  const { reminders, ...rest } = command('requeue', rows);
+  const run = (some: typeof reminders) =>
+    ledger.database.run(decideStatement, { ...rest, reminders: some.map((seen, item) => ({ ...seen, item })) });
+  const first = await run(reminders.slice(0, 1));
+  expect(first).toMatchObject([{ item: 0, answer: 'requeued', delivery_id: rows[0]?.deliveryId }]);
+  const lines = [...first, { item: 1, answer: 'requeued', delivery_id: rows[1]?.deliveryId, state: 'scheduled' }];
+  for (let times = 0; times < 2; times += 1) {
+    const found = await run(reminders);
+    expect(found).toHaveLength(2);
+    expect(found).toMatchObject(lines);
+  }
+  const both = [await arrange(ledger, 'dead'), await arrange(ledger, 'held')];
+  const other = command('review', both);
+  const once = await ledger.database.run(decideStatement, {
+    ...other,
+    reminders: other.reminders.map((seen, item) => ({ ...seen, item })),
+  });
+  expect(once).toMatchObject(
+    both.map(({ deliveryId }, item) => ({ item, answer: 'reviewed', delivery_id: deliveryId })),
+  );
+  expect(await actions()).toHaveLength(4);
 });

@@ -21,6 +21,12 @@ export const equivalents: Readonly<Record<string, string>> = {
     'the candidates take the turn already, and the token is unique',
   'claim-by-id: batch where: EXISTS (SELECT FROM turn) → true':
     'the candidates take the turn already, and the token is unique',
+  'decide: asked where: NOT EXISTS (SELECT FROM repeated p WHERE p.item = i.item) → true':
+    "the receipt's key refuses a second one, and nothing moves without a receipt",
+  "decide: judged answer: a.verb = 'resolve' → true":
+    'of what is delivered every other verb was answered by a line before',
+  'decide: announced where: d.next_state <> d.state → true':
+    'what is delivered or cancelled already is not among what is done',
   'open: locked suspect: r.attempt_no > 0 → true':
     'attempts count from 1, so none has an outcome under 0; the condition saves the look',
   'open: token used where: a.delivery_id = ANY (ARRAY(SELECT delivery_id FROM asked)) → true':
