@@ -24,7 +24,7 @@ export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
   forget: ledger('archive'),
   announce: ledger('bystanders-of-senders', 'lost-answers'),
   'add-destination': ledger('bystanders-of-senders', 'lost-answers'),
-  decide: ledger('decisions', 'matrix'),
+  decide: ledger('decisions', 'decision-commands', 'matrix'),
   exclude: ledger('poison'),
   readmit: ledger('poison'),
 
