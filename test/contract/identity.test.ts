@@ -28,6 +28,7 @@ const resources = {
   SigningSecret: async ({ outputs }: Target) => outputs.SigningSecretArn,
   Invitations: ({ sqs, outputs }: Target) => queueArn(sqs, outputs.InvitationQueueUrl),
   DeadLetters: ({ sqs, outputs }: Target) => queueArn(sqs, outputs.DeadLetterQueueUrl),
+  ArchivedObject: async ({ outputs }: Target) => `arn:aws:s3:::${outputs.ArchiveBucketName}/reminders/any`,
   ClaimFunction: async ({ lambda, outputs }: Target) => {
     const ask = new GetFunctionConfigurationCommand({ FunctionName: outputs.ClaimFunctionName });
     return (await lambda.send(ask)).FunctionArn ?? '';
@@ -82,6 +83,7 @@ const decisions: readonly (readonly [
   ['Retain', 'may', 'rds-data:ExecuteStatement', 'Database'],
   ['Retain', 'may not', 'secretsmanager:GetSecretValue', 'OwnerSecret'],
   ['Retain', 'may not', 'sqs:SendMessage', 'Invitations'],
+  ['Retain', 'may not', 's3:GetObject', 'ArchivedObject'],
 ];
 
 /** The name of the webhook sender or another function that no output names, by the logical id of its construct. */
@@ -124,6 +126,17 @@ const decisionCases = decisions.map(
 );
 
 const cases: readonly ContractCase[] = [
+  {
+    id: 'identity/url-needs-a-signature',
+    fact: 'The URL of a duty answers 403 to a request that nobody signed, and the function is not invoked.',
+    reliedOnBy: 'lambdas/operate/handler.ts',
+    source: `${guide}, "Control access to Lambda function URLs"`,
+    async check({ outputs }) {
+      for (const url of [outputs.InspectUrl, outputs.DecideUrl]) {
+        expect((await fetch(url, { method: 'POST', body: '{"verb":"status"}' })).status).toBe(403);
+      }
+    },
+  },
   {
     id: 'identity/producer-from-alias',
     fact: 'invokedFunctionArn carries the alias: a reminder of the caller without one is not found by a product.',

@@ -30,6 +30,9 @@ const outputNames = [
   'DatabaseObserverSecretArn',
   'SigningSecretArn',
   'InvitationQueueUrl',
+  'ArchiveBucketName',
+  'InspectUrl',
+  'DecideUrl',
   'DeadLetterQueueUrl',
 ] as const;
 type OutputName = (typeof outputNames)[number];
