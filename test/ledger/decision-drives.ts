@@ -103,6 +103,11 @@ export const decisionDrives = {
     otherwise: [
       ...stale(...holdable),
       expiryPassed(...holdable),
+      {
+        because: 'its time is over, whatever expiry is named: a hold gives none',
+        under: { dueIn: -60, expiresIn: -1, decision: { expiresAt: null } },
+        cells: at(stays('expiry_passed'), ...holdable),
+      },
       isArchived('archived', 'dead'),
       dry(at(stays('held'), ...holdable)),
     ],

@@ -50,7 +50,8 @@ WITH item AS MATERIALIZED (
   FOR NO KEY UPDATE
 ), asked AS MATERIALIZED (
   SELECT DISTINCT ON (l.delivery_id) i.item, i.version_seen, i.attempts_seen, i.action_token, l.*, c.verb, c.evidence, c.dry_run,
-         CASE WHEN c.changes_expiry THEN c.expires_at ELSE l.expires_at END AS new_expires_at,
+         CASE WHEN c.changes_expiry AND c.verb IN ('requeue', 'release') THEN c.expires_at ELSE l.expires_at
+         END AS new_expires_at,
          l.attempt_no - (SELECT count(DISTINCT o.attempt_no) FROM attempt_outcome o
                          WHERE o.delivery_id = l.delivery_id
                            AND o.outcome NOT IN ('unknown', 'overtaken', 'delivered')) AS doubtful_attempts,
