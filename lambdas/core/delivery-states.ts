@@ -116,6 +116,14 @@ function row(otherwise: Cell, cells: Partial<Record<Situation, Cell>>): Record<S
 const afterFailure = ['scheduled', 'dead', 'expired', 'held', 'cancelled'] as const;
 const afterUnknown = ['cancelled', 'expired', 'held', 'dead', 'scheduled'] as const;
 const absent = stays('absent');
+/** Whoever cancels, a product or an operator. */
+const calledOff = row(to('cancelled', 'cancelled'), {
+  'delivering, lease live': stays('too_late'),
+  'delivering, lease past': stays('too_late'),
+  delivered: stays('finished'),
+  expired: stays('finished'),
+  cancelled: stays('cancelled'),
+});
 
 /** Every state x every verb. SQL carries it out; the generated test compares each cell, rows and answers, on PostgreSQL. */
 export const verbs = {
@@ -233,25 +241,13 @@ export const verbs = {
     by: 'product',
     when: 'always; while it is being sent the wish is kept and the answer says too late',
     statement: 'cancel',
-    cells: row(to('cancelled', 'cancelled'), {
-      'delivering, lease live': stays('too_late'),
-      'delivering, lease past': stays('too_late'),
-      delivered: stays('finished'),
-      expired: stays('finished'),
-      cancelled: stays('cancelled'),
-    }),
+    cells: calledOff,
   },
   cancelByOperator: {
     by: 'operator',
     when: 'with a reason; while it is being sent the wish is kept and the answer says too late',
     statement: 'decide',
-    cells: row(to('cancelled', 'cancelled'), {
-      'delivering, lease live': stays('too_late'),
-      'delivering, lease past': stays('too_late'),
-      delivered: stays('finished'),
-      expired: stays('finished'),
-      cancelled: stays('cancelled'),
-    }),
+    cells: calledOff,
   },
   reschedule: {
     by: 'product',

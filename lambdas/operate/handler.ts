@@ -8,6 +8,7 @@ import type { Settings } from '../core/settings.ts';
 import { verdict } from '../core/verdict.ts';
 import { explain } from '../core/verdict-text.ts';
 import { functionHandler, type Invocation } from '../runtime/handler-stack.ts';
+import { issuesOf } from '../runtime/issues.ts';
 import { openDatabase } from '../store/data-api.ts';
 import { postgresDecisions } from '../store/decisions.ts';
 import { postgresEvidence } from '../store/evidence.ts';
@@ -129,13 +130,7 @@ function readRequest(
   const requests: Readonly<Record<string, z.ZodType<Request>>> = requestsOfDuty[duty];
   const parsed = requests[verb]?.safeParse(asked);
   if (parsed?.success) return { request: parsed.data };
-  return invalid(
-    (parsed?.error.issues ?? []).flatMap((issue) =>
-      issue.code === 'unrecognized_keys'
-        ? issue.keys.map((key) => ({ path: [...issue.path, key].join('.'), message: 'is no field of this request' }))
-        : [{ path: issue.path.join('.') || 'request', message: issue.message }],
-    ),
-  );
+  return invalid(parsed === undefined ? [] : issuesOf(parsed.error, 'request', 'request'));
 }
 
 function statusOf({ answer }: OperateResponse): number {

@@ -1,10 +1,10 @@
 // The schedule function: reads a product's commands, has them answered, and speaks its contract's words.
 import { v7 as newToken } from 'uuid';
-import type { z } from 'zod';
 import { answerCommands, type ReminderAnswer, type ReminderCommand } from '../core/answer-commands.ts';
 import type { NewReminder, ReminderName } from '../core/ports.ts';
 import { sqsInvitations } from '../queue/invitations.ts';
 import { functionHandler } from '../runtime/handler-stack.ts';
+import { issuesOf } from '../runtime/issues.ts';
 import { openDatabase } from '../store/data-api.ts';
 import { PostgresLedger } from '../store/ledger.ts';
 import {
@@ -34,7 +34,7 @@ export const handler = functionHandler<unknown, ScheduleResponse>(scheduleFuncti
   return async (event, run) => {
     const batch = typeof event === 'object' && event !== null && 'commands' in event;
     const call = batch ? batchRequest.safeParse(event) : { success: true as const, data: { commands: [event] } };
-    if (!call.success) return { answer: 'invalid', issues: issuesOf(call.error) };
+    if (!call.success) return { answer: 'invalid', issues: issuesOf(call.error, 'command', 'command') };
 
     const read = call.data.commands.map(readCommand);
     const valid = read.flatMap((item) => ('command' in item ? [item.command] : []));
@@ -62,20 +62,14 @@ function producerOf(functionArn: string): string {
 function readCommand(input: unknown): { command: ReminderCommand } | { issues: Issue[] } {
   try {
     const parsed = command.safeParse(input);
-    return parsed.success ? { command: inDomainWords(parsed.data) } : { issues: issuesOf(parsed.error) };
+    return parsed.success
+      ? { command: inDomainWords(parsed.data) }
+      : { issues: issuesOf(parsed.error, 'command', 'command') };
   } catch (error) {
     // JSON nested thousands deep: the one input that validation and JSON.stringify throw on.
     if (!(error instanceof RangeError)) throw error;
     return { issues: [{ path: 'payload', message: 'is nested too deeply; send it as payloadText' }] };
   }
-}
-
-function issuesOf(error: z.ZodError): Issue[] {
-  return error.issues.flatMap((issue) =>
-    issue.code === 'unrecognized_keys'
-      ? issue.keys.map((key) => ({ path: [...issue.path, key].join('.'), message: 'is no field of this command' }))
-      : [{ path: issue.path.join('.') || 'command', message: issue.message }],
-  );
 }
 
 function inDomainWords(input: Command): ReminderCommand {
