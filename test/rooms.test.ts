@@ -19,7 +19,7 @@ interface Room {
 const pure = 'node:(crypto|buffer|util|assert|diagnostics_channel)$';
 const core = 'lambdas/core/';
 const adapters = 'lambdas/(store|secrets|queue|webhook|events|archive|runtime)/';
-const contracts = 'lambdas/[^/]+/contract\\.ts$';
+const contracts = 'lambdas/[^/]+/contract(-[a-z-]+)?\\.ts$';
 const sharedByStackAndLocal = 'lambdas/(functions|core/(settings|function-contract|database-roles))\\.ts$';
 
 /** The first room that holds a file decides. */
@@ -81,9 +81,10 @@ const rooms: readonly Room[] = [
     mayImport: oneOf(core, 'lambdas/runtime/', 'node:', '@middy/core$', '@aws-lambda-powertools/', 'aws-lambda$'),
   },
   {
-    holds: /^lambdas\/[^/]+\/contract\.ts$/,
-    sentence: 'contract.ts is a function as its callers and its deployment see it. It imports core and zod, and no SDK',
-    mayImport: oneOf(core, 'zod$'),
+    holds: /^lambdas\/[^/]+\/contract(-[a-z-]+)?\.ts$/,
+    sentence:
+      'contract.ts is a function as its callers and its deployment see it. It imports core, zod and its own parts, and no SDK',
+    mayImport: oneOf(core, 'zod$', 'lambdas/operate/contract-'),
   },
   {
     holds: /^lambdas\/functions\.ts$/,
@@ -93,8 +94,8 @@ const rooms: readonly Room[] = [
   {
     holds: /^lambdas\/([^/]+)\//,
     sentence:
-      'lambdas/<function> is thin: parse, one use case, map. It imports core, the adapters and its own contract',
-    mayImport: oneOf(core, adapters, contracts, 'node:', 'zod$', 'uuid$', 'aws-lambda$'),
+      'lambdas/<function> is thin: parse, one use case, map. It imports core, the adapters, its own contract and parts',
+    mayImport: oneOf(core, adapters, contracts, 'lambdas/operate/', 'node:', 'zod$', 'uuid$', 'aws-lambda$'),
   },
   {
     holds: /^lib\/stack\//,

@@ -1,42 +1,36 @@
-// The operate function: reads what a person asks, lets the ledger answer, and says who asked.
+// The operate function: reads what a person asks, lets the duty answer, and says who asked.
 import type { LambdaFunctionURLEventWithIAMAuthorizer, LambdaFunctionURLResult } from 'aws-lambda';
 import type { z } from 'zod';
-import type { DecisionLedger } from '../core/decisions.ts';
 import { LedgerError } from '../core/errors.ts';
-import type { EvidenceLedger } from '../core/reminder-evidence.ts';
-import type { Settings } from '../core/settings.ts';
-import { verdict } from '../core/verdict.ts';
-import { explain } from '../core/verdict-text.ts';
 import { functionHandler, type Invocation } from '../runtime/handler-stack.ts';
 import { issuesOf } from '../runtime/issues.ts';
 import { openDatabase } from '../store/data-api.ts';
-import { postgresDecisions } from '../store/decisions.ts';
-import { postgresEvidence } from '../store/evidence.ts';
-import { instant } from '../store/rows.ts';
-import type { StatementRunner } from '../store/statement.ts';
-import { countStates } from '../store/statements/count-states.ts';
-import {
-  type decisionRequest,
-  duties,
-  type explainRequest,
-  type OperateDuty,
-  type OperateResponse,
-  operateFunction,
-  requestsOfDuty,
-  type statusRequest,
-} from './contract.ts';
+import { duties, type OperateDuty, type OperateResponse, operateFunction, requestsOfDuty } from './contract.ts';
+import { decideVerbs } from './decide.ts';
+import { inspectVerbs } from './inspect.ts';
 
-type Request = z.output<typeof decisionRequest> | z.output<typeof statusRequest> | z.output<typeof explainRequest>;
+/** Carries out a request that was read. */
+type Verb<Request> = (request: Request, actor: string) => Promise<OperateResponse>;
+
+/** A duty's verbs, each of which takes what its schema lets through. */
+type VerbsOf<Requests> = { readonly [Name in keyof Requests]: Verb<z.output<Requests[Name]>> };
+
+type Duties = { readonly [Duty in OperateDuty]: VerbsOf<(typeof requestsOfDuty)[Duty]> };
+
+/** A request that was read, and what carries it out. */
+interface Asked {
+  readonly verb: string;
+  readonly run: (actor: string) => Promise<OperateResponse>;
+}
 
 /** Lambda's entry point: the URL of one duty's alias. */
 export const handler = functionHandler<LambdaFunctionURLEventWithIAMAuthorizer, LambdaFunctionURLResult>(
   operateFunction,
   (environment) => {
     const database = openDatabase(environment);
-    const { settings } = environment;
-    const tools = { database, settings, decisions: postgresDecisions(database), ledger: postgresEvidence(database) };
+    const verbs: Duties = { inspect: inspectVerbs(database, environment.settings), decide: decideVerbs(database) };
     return async (event, run) => {
-      const response = await respond(tools, event, run);
+      const response = await respond(verbs, event, run);
       run.meter.count(response.answer);
       return {
         statusCode: statusOf(response),
@@ -47,15 +41,8 @@ export const handler = functionHandler<LambdaFunctionURLEventWithIAMAuthorizer, 
   },
 );
 
-interface Tools {
-  readonly database: StatementRunner;
-  readonly settings: Settings;
-  readonly decisions: DecisionLedger;
-  readonly ledger: EvidenceLedger;
-}
-
 async function respond(
-  tools: Tools,
+  verbs: Duties,
   event: LambdaFunctionURLEventWithIAMAuthorizer,
   run: Invocation,
 ): Promise<OperateResponse> {
@@ -65,11 +52,11 @@ async function respond(
   if (typeof actor !== 'string' || actor === '' || duty === undefined) {
     return { answer: 'not_signed', message: 'call the URL of a duty, with a request that is signed for IAM' };
   }
-  const read = readRequest(duty, event);
-  if ('answer' in read) return read;
+  const asked = readRequest(verbs, duty, event);
+  if ('answer' in asked) return asked;
   try {
-    const response = await answer(tools, actor, read.request);
-    run.log.info(read.request.verb, { actor, duty, answer: response.answer });
+    const response = await asked.run(actor);
+    run.log.info(asked.verb, { actor, duty, answer: response.answer });
     return response;
   } catch (error) {
     if (!(error instanceof LedgerError) || error.retry === 'never') throw error;
@@ -80,35 +67,11 @@ async function respond(
   }
 }
 
-async function answer(tools: Tools, actor: string, request: Request): Promise<OperateResponse> {
-  const { database, settings, decisions, ledger } = tools;
-  if (request.verb === 'explain') {
-    const { deliveryId, key = '' } = request;
-    const evidence = await ledger.evidence(deliveryId === undefined ? { key } : { deliveryId });
-    if (evidence === null) return { answer: 'not_found' };
-    const judged = verdict(evidence, Date.parse(evidence.readAt), settings);
-    return { answer: 'explained', explanation: explain(evidence, judged) };
-  }
-  if (request.verb === 'status') {
-    const rows = await database.run(countStates, {});
-    const states = rows.map(({ state, count, oldest_since, oldest_due }) => ({
-      ...{ state, count, oldestSince: instant(oldest_since), oldestDue: instant(oldest_due) },
-    }));
-    return { answer: 'status', states };
-  }
-  const { verb, commandId, reason, ticket, evidence, expiresAt, apply, reminders } = request;
-  const decided = await decisions.decide({
-    ...{ token: commandId, verb, actor, reason, reminders, dryRun: !apply },
-    ...{ ticket: ticket ?? null, evidence: evidence ?? null },
-    ...(expiresAt === undefined ? {} : { expiresAt }),
-  });
-  return { answer: 'decided', applied: apply, reminders: decided };
-}
-
 function readRequest(
+  verbs: Duties,
   duty: OperateDuty,
   { body = '', isBase64Encoded }: LambdaFunctionURLEventWithIAMAuthorizer,
-): { request: Request } | OperateResponse {
+): Asked | OperateResponse {
   const invalid = (issues: { path: string; message: string }[]): OperateResponse => ({
     ...{ answer: 'invalid', issues },
     message: issues.map(({ path, message }) => `${path}: ${message}`).join('; '),
@@ -127,10 +90,12 @@ function readRequest(
     return { answer: 'unknown_verb', message: `verb: got ${JSON.stringify(verb)}; use one of ${known.join(', ')}` };
   }
   if (other !== duty) return { answer: 'wrong_duty', message: `${verb} is of the duty ${other}, and not of ${duty}` };
-  const requests: Readonly<Record<string, z.ZodType<Request>>> = requestsOfDuty[duty];
-  const parsed = requests[verb]?.safeParse(asked);
-  if (parsed?.success) return { request: parsed.data };
-  return invalid(parsed === undefined ? [] : issuesOf(parsed.error, 'request', 'request'));
+  const schemas: Readonly<Record<string, z.ZodType>> = requestsOfDuty[duty];
+  const parsed = schemas[verb]?.safeParse(asked);
+  // The schema of a verb and what carries it out have the same type: see VerbsOf.
+  const carryOut = (verbs[duty] as Readonly<Record<string, Verb<unknown>>>)[verb];
+  if (parsed?.success && carryOut) return { verb, run: (actor) => carryOut(parsed.data, actor) };
+  return invalid(parsed?.error === undefined ? [] : issuesOf(parsed.error, 'request', 'request'));
 }
 
 function statusOf({ answer }: OperateResponse): number {
