@@ -29,15 +29,12 @@ const budgets: Readonly<Record<string, Budget>> = {
 };
 
 let folder: string;
-/** The work of loading the pinned SQS client from node_modules: a slower machine is slower at it too. */
-let yardstick: number;
 beforeAll(async () => {
   folder = await mkdtemp(join(tmpdir(), 'reminder-ledger-budgets-'));
-  yardstick = await loading(folder, import.meta.resolve('@aws-sdk/client-sqs'));
 });
 afterAll(() => rm(folder, { recursive: true }));
 
-/** The least CPU time, of several fresh processes, that loading a module takes, in milliseconds: others on the machine do not count. */
+/** The CPU time that loading a module takes in a fresh process, in milliseconds. */
 async function loading(place: string, module: string): Promise<number> {
   const { STAGE: _, ...env } = process.env;
   const measure = `const before = process.cpuUsage();
@@ -45,12 +42,8 @@ async function loading(place: string, module: string): Promise<number> {
     const { user, system } = process.cpuUsage(before);
     console.log((user + system) / 1000);`;
   await writeFile(join(place, 'measure.mjs'), measure);
-  const times: number[] = [];
-  for (let run = 0; run < 5; run += 1) {
-    const { stdout } = await promisify(execFile)(process.execPath, [join(place, 'measure.mjs')], { env });
-    times.push(Number(stdout.trim().split('\n').at(-1)));
-  }
-  return Math.min(...times);
+  const { stdout } = await promisify(execFile)(process.execPath, [join(place, 'measure.mjs')], { env });
+  return Number(stdout.trim().split('\n').at(-1));
 }
 
 test('every function has a budget', () => {
@@ -68,8 +61,19 @@ describe.each(Object.entries(budgets))('%s', (name, { kilobytes, loading: times 
   test('loads within its budget', async () => {
     const alone = join(folder, name);
     await cp(join(dist, name), alone, { recursive: true });
-    const time = await loading(alone, './index.mjs');
-    expect(time).toBeGreaterThan(0);
-    expect(time / yardstick, `${time} ms of CPU against ${yardstick} ms`).toBeLessThan(times);
+    // The pinned SQS client from node_modules is the yardstick: a slower machine is slower at it too. The two take turns,
+    // since CPU time is dearer while others use the caches, and the least of each counts.
+    const yardstick = {
+      place: folder,
+      module: import.meta.resolve('@aws-sdk/client-sqs'),
+      least: Number.POSITIVE_INFINITY,
+    };
+    const bundle = { place: alone, module: './index.mjs', least: Number.POSITIVE_INFINITY };
+    for (let round = 1; round <= 3 || (round <= 15 && bundle.least >= times * yardstick.least); round += 1) {
+      for (const one of [yardstick, bundle]) one.least = Math.min(one.least, await loading(one.place, one.module));
+    }
+    expect(bundle.least).toBeGreaterThan(0);
+    const figures = `${bundle.least} ms of CPU against ${yardstick.least} ms`;
+    expect(bundle.least / yardstick.least, figures).toBeLessThan(times);
   });
 });
