@@ -99,7 +99,7 @@ export function addRecover(program: Command, tell: Tell): void {
       const deliveryIds = ids.map((id) => named(id, false).deliveryId);
       const target = await LedgerTarget.find(options);
       const request: RecoverRequest = { verb: 'readmit', deliveryIds, ...writingOf(options) };
-      tell(options, await ask(target, request, `readmit ${deliveryIds.join(' ')}`));
+      tell(options, await ask(target, request, 'readmit ', deliveryIds));
     });
   withWritingOptions(recover.command('redrive'))
     .description('look into the dead-letter queue: drop, invite again, hold or set aside each message')
@@ -114,7 +114,7 @@ export function addRecover(program: Command, tell: Tell): void {
         ...(said === undefined ? {} : { evidence: said }),
         ...(most === undefined ? {} : { most }),
       };
-      tell(options, await ask(target, request, 'redrive'));
+      tell(options, await ask(target, request, 'redrive '));
     });
   addLooks(program, tell);
 }
@@ -181,7 +181,7 @@ async function bringForward(
     ...{ verb, reminders, ...writingOf(options) },
     ...(evidence === undefined ? {} : { evidence }),
   };
-  return ask(target, request, `${verb} ${lost ? '--lost' : namesOf(reminders)}`);
+  return ask(target, request, `${verb} ${lost ? '--lost ' : ''}`, lost ? [] : namesOf(reminders).split(' '));
 }
 
 async function overdue(target: LedgerTarget) {
@@ -192,12 +192,18 @@ async function overdue(target: LedgerTarget) {
   }));
 }
 
-async function ask(target: LedgerTarget, request: RecoverRequest, command: string): Promise<Outcome> {
+/** @param names as the command takes them when it is to be done */
+async function ask(
+  target: LedgerTarget,
+  request: RecoverRequest,
+  command: string,
+  names: readonly string[] = [],
+): Promise<Outcome> {
   const { commandId } = request;
   const answer = await operate(target.url('recover'), request);
   const end = request.apply
     ? `done, as command ${commandId}`
-    : `nothing was done; to do it: reminders recover ${command} … --apply`;
+    : [`nothing was done; to do it: reminders recover ${command}… --apply`, ...names].join('\n  ');
   if (answer.answer === 'redriven') {
     const { applied, letters } = answer;
     const left = letters.filter(({ verdict, gone }) => verdict === 'hold' || (applied && !gone)).length;
