@@ -2,10 +2,10 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { SendMessageBatchCommand } from '@aws-sdk/client-sqs';
 import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, expect, test } from 'vitest';
-import { type Asked, invitation, type RunningLedger, startRunningLedger } from '../functions/running-ledger.ts';
+import { lostReminders } from '../functions/lost-reminders.ts';
+import { invitation, type RunningLedger, startRunningLedger } from '../functions/running-ledger.ts';
 import { commandLine, type Run } from './command-line.ts';
 
 const elsewhere = mkdtempSync(join(tmpdir(), 'reminder-ledger-recover-'));
@@ -24,23 +24,8 @@ afterAll(async () => {
 const { reminders, json } = commandLine(() => ledger.directory, elsewhere);
 const because = ['--reason', 'the queue was purged', '--ticket', 'OPS-8'];
 
-/** Its invitation had its time, and the calendar looks at it much later. */
-async function lost(): Promise<Asked> {
-  const asked = await ledger.scheduleUnsent(ok);
-  await ledger.sql(
-    `DO $$ BEGIN SET LOCAL session_replication_role = replica;
-       UPDATE reminder_delivery SET wake_at = now() + interval '1 h', state_since = now() - interval '1 h',
-         first_invited_at = now() - interval '1 h', next_attempt_at = now() - interval '1 h'
-       WHERE delivery_id = '${asked.deliveryId}';
-       UPDATE handoff SET visible_from = now() - interval '1 h' WHERE delivery_id = '${asked.deliveryId}'; END $$`,
-  );
-  return asked;
-}
-
-async function bury(...bodies: readonly string[]): Promise<void> {
-  const Entries = bodies.map((MessageBody, place) => ({ Id: String(place), MessageBody }));
-  await ledger.sqs.send(new SendMessageBatchCommand({ QueueUrl: ledger.aws.queue.deadLetterUrl, Entries }));
-}
+const { lost: lostAt, bury } = lostReminders(() => ledger);
+const lost = () => lostAt(ok);
 
 /** That no line is longer than a hundred columns. */
 function expectNarrow({ stdout }: Run): void {
@@ -149,7 +134,7 @@ test('leases and exclusions: what there is nothing to do about says so', async (
 
 test('what was not understood says what to give, and nothing is asked', async () => {
   const id = uuid();
-  for (const [args, told] of [
+  const cases = [
     [['recover', 'reclaim', id, '--reason', 'x', '--apply'], 'alone; give ID@VERSION.ATTEMPTS as you saw it'],
     [['recover', 'republish', '--reason', 'x'], 'give either reminders or --lost'],
     [['recover', 'republish', id, '--lost', '--reason', 'x'], 'give either reminders or --lost'],
@@ -162,9 +147,10 @@ test('what was not understood says what to give, and nothing is asked', async ()
       ['explain', id, '--dead-letters', '--producer', 'shop'],
       "'--dead-letters' cannot be used with option '--producer",
     ],
-  ] as const) {
-    const run = await reminders(...args);
-    expect(run.stderr, args.join(' ')).toContain(told);
-    expect(run.code, args.join(' ')).toBe(2);
+  ] as const;
+  const runs = await Promise.all(cases.map(([args]) => reminders(...args)));
+  for (const [place, [args, told]] of cases.entries()) {
+    expect(runs[place]?.stderr, args.join(' ')).toContain(told);
+    expect(runs[place]?.code, args.join(' ')).toBe(2);
   }
 });
