@@ -38,6 +38,7 @@ const outputNames = [
   'SigningSecretArn',
   'InspectUrl',
   'DecideUrl',
+  'RecoverUrl',
 ] as const;
 type Outputs = Readonly<Record<(typeof outputNames)[number], string>>;
 
@@ -105,7 +106,8 @@ export class LedgerTarget {
 
   /** The URL of a duty of the operate function. */
   url(duty: OperateDuty): string {
-    return this.#outputs[duty === 'inspect' ? 'InspectUrl' : 'DecideUrl'];
+    const names = { inspect: 'InspectUrl', decide: 'DecideUrl', recover: 'RecoverUrl' } as const;
+    return this.#outputs[names[duty]];
   }
 
   /** The secret that the receiver of a destination verifies signatures with. */

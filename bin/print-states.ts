@@ -1,14 +1,7 @@
 // Prints the state machine into docs/architecture.md: its states, the diagram, and what every verb does in every situation.
 import { readFileSync, writeFileSync } from 'node:fs';
-import {
-  type Cell,
-  deliveryStates,
-  situations,
-  stateMeanings,
-  stateOf,
-  type Verb,
-  verbs,
-} from '../lambdas/core/delivery-states.ts';
+import { type Cell, deliveryStates, situations, stateOf, type Verb, verbs } from '../lambdas/core/delivery-states.ts';
+import { stateMeanings } from '../lambdas/core/state-meanings.ts';
 
 /** The page that holds the printed part. */
 export const statesPage = new URL('../docs/architecture.md', import.meta.url);

@@ -37,7 +37,8 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
   return [head, ...rows].map(line).join('\n');
 }
 
-function ago(instant: string | null): string {
+/** How long ago, in a unit that fits. */
+export function ago(instant: string | null): string {
   if (instant === null) return '-';
   const seconds = Math.round((Date.now() - Date.parse(instant)) / 1000);
   if (seconds < 120) return `${seconds} s`;

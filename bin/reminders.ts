@@ -1,6 +1,5 @@
-// The command line of product developers and operators: `reminders schedule|cancel|reschedule|show|explain|decide|status|exclusions|readmit|destination`.
+// The command line of product developers and operators: `reminders schedule|cancel|reschedule|show|explain|decide|recover|status|handoffs|poison|exclusions|destination`.
 import { readFileSync } from 'node:fs';
-import { userInfo } from 'node:os';
 import { Command, CommanderError, Option } from 'commander';
 import { v7 as uuid } from 'uuid';
 import { explanationText, printableJson, storyText } from '../lambdas/core/verdict-text.ts';
@@ -9,12 +8,13 @@ import { addDestination, type DestinationContract } from '../lambdas/store/state
 import { countStates } from '../lambdas/store/statements/count-states.ts';
 import { type DestinationRow, listDestinations } from '../lambdas/store/statements/list-destinations.ts';
 import { listExclusions } from '../lambdas/store/statements/list-exclusions.ts';
-import { readmit } from '../lambdas/store/statements/readmit.ts';
 import { showEvidence } from '../lambdas/store/statements/show-evidence.ts';
 import { AddressBlockedError, checkWebhookUrl, WebhookUrlError } from '../lambdas/webhook/address-wall.ts';
 import { LedgerTarget, type TargetOptions, UsageError } from './ledger-target.ts';
+import type { Tell } from './reminders-commands.ts';
 import { addDecide } from './reminders-decide.ts';
 import { instant, isId, logPlace, nameOf, wholeNumber } from './reminders-options.ts';
+import { addRecover, explainedWithDeadLetters } from './reminders-recover.ts';
 import {
   answerText,
   destinationsTable,
@@ -48,6 +48,11 @@ interface NamedOptions extends Common {
 function print(options: Common, value: unknown, text: string): void {
   console.log(options.json ? printableJson(value) : text);
 }
+
+const tell: Tell = (options, { value, text, done }) => {
+  print(options, value, text);
+  if (!done) process.exitCode = exitCodes.refused;
+};
 
 async function answered(options: Common, request: Parameters<LedgerTarget['command']>[0]): Promise<void> {
   const target = await LedgerTarget.find(options);
@@ -169,20 +174,27 @@ program
   .option('--key <key>', 'its idempotency key')
   .option('--producer <name>', 'only if it is of this producer')
   .option('--log-group <name>', "the sender's log group, to link each attempt to its worker's log in this Region")
+  .addOption(
+    new Option(
+      '--dead-letters',
+      'look for its message in the dead-letter queue as well, as a person who may',
+    ).conflicts('producer'),
+  )
   .action(async (text: string | undefined, _, command: Command) => {
-    const options: NamedOptions & { producer?: string; logGroup?: string } = command.optsWithGlobals();
+    const options: NamedOptions & { producer?: string; logGroup?: string; deadLetters?: boolean } =
+      command.optsWithGlobals();
     const name = text !== undefined && options.key === undefined && !isId(text) ? { key: text } : nameOf(text, options);
-    const { observer, settings } = await LedgerTarget.find(options);
-    const rows = await observer.run(showEvidence, { ...name, producer: options.producer });
-    const explanation = explanationOf(rows, settings, logPlace(options.logGroup));
+    const target = await LedgerTarget.find(options);
+    const place = logPlace(options.logGroup);
+    if (options.deadLetters) return tell(options, await explainedWithDeadLetters(target, name, place));
+    const rows = await target.observer.run(showEvidence, { ...name, producer: options.producer });
+    const explanation = explanationOf(rows, target.settings, place);
     print(options, explanation, explanation === null ? notFoundText : explanationText(explanation));
     if (explanation === null) process.exitCode = exitCodes.refused;
   });
 
-addDecide(program, (options, { value, text, done }) => {
-  print(options, value, text);
-  if (!done) process.exitCode = exitCodes.refused;
-});
+addDecide(program, tell);
+addRecover(program, tell);
 
 program
   .command('status')
@@ -202,35 +214,6 @@ program
     const { observer } = await LedgerTarget.find(options);
     const exclusions = await observer.run(listExclusions, { limit: 500 });
     print(options, exclusions, exclusionsTable(exclusions));
-  });
-
-program
-  .command('readmit')
-  .description('let claims try a reminder again that was set aside')
-  .argument('<id>', 'its delivery id')
-  .requiredOption('--reason <text>', 'why its update will not fail any more')
-  .option('--ticket <id>', 'where the work on it is recorded')
-  .action(async (id: string, _, command: Command) => {
-    const options: Common & { reason: string; ticket?: string } = command.optsWithGlobals();
-    const { deliveryId } = nameOf(id, {}) as { deliveryId: string };
-    if (options.reason.trim() === '') throw new UsageError('--reason: got nothing; say why its update will not fail');
-    const { operator } = await LedgerTarget.find(options);
-    const [row] = await operator.run(readmit, {
-      token: uuid(),
-      deliveryId,
-      actor: `${userInfo().username} by the command line`,
-      reason: options.reason,
-      ticket: options.ticket ?? null,
-    });
-    const done = row?.answer === 'readmitted';
-    print(
-      options,
-      { ...row, deliveryId },
-      done
-        ? `readmitted: the next claim tries ${deliveryId} again`
-        : `not excluded: claims do not pass over ${deliveryId}`,
-    );
-    if (!done) process.exitCode = exitCodes.refused;
   });
 
 const destination = program.command('destination').description('where reminders may go');

@@ -107,7 +107,7 @@ test('each use of the command line names a command and options that it has', asy
   const uses = pages.flatMap((path) => named(read(path), /npm run reminders -- (?!--help)([^`\n]*)/g));
   expect(uses.length).toBeGreaterThan(5);
   for (const use of uses) {
-    const [, command = ''] = /^(?:--\w+ \S+ )*([a-z]+(?: add| list)?)/.exec(use) ?? [];
+    const [, command = ''] = /^(?:--\w+ \S+ )*([a-z]+(?: add| list|(?<=recover) [a-z]+)?)/.exec(use) ?? [];
     expect(all, use).toMatch(new RegExp(`^ {2}${command.split(' ')[0]}\\b`, 'm'));
     const its = await help(command);
     for (const option of named(use.replaceAll(/'[^']*'/g, ''), /(--[a-z-]+)/g))

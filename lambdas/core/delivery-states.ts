@@ -15,50 +15,6 @@ export const deliveryStates = [
 ] as const;
 export type DeliveryState = (typeof deliveryStates)[number];
 
-/** What a state means, who acts next, and what a crash leaves behind there. */
-export const stateMeanings: Readonly<Record<DeliveryState, { meaning: string; afterCrash: string }>> = {
-  shadow: {
-    meaning: 'Written beside the path that is still authoritative; never sent from here until it is adopted.',
-    afterCrash: 'Nothing runs for it, so nothing is left behind.',
-  },
-  held: {
-    meaning: 'A person must decide; the reason stands in hold_reason.',
-    afterCrash: 'Nothing runs for it; its age pages until it is released, cancelled or resolved.',
-  },
-  scheduled: {
-    meaning: 'Durable and not yet claimed; the calendar looks at it at wake_at.',
-    afterCrash: 'The next tick claims it.',
-  },
-  dispatching: {
-    meaning: 'Leased to a claim that is handing it to the queue.',
-    afterCrash: 'Its wake_at passes and another claim takes it; the same id may be in the queue twice.',
-  },
-  queued: {
-    meaning: 'The queue accepted an invitation; the receipt is kept in handoff.',
-    afterCrash: 'If the invitation never arrives, its wake_at passes and it is invited again under the same id.',
-  },
-  delivering: {
-    meaning: 'A sender owns an open attempt under a lease.',
-    afterCrash: 'The lease passes, the claim closes the attempt as unknown and decides what follows.',
-  },
-  delivered: {
-    meaning: 'A 2xx, or recorded evidence, says that the receiver has it. Final.',
-    afterCrash: 'Nothing runs for it.',
-  },
-  dead: {
-    meaning: 'The retry policy is exhausted or the failure is permanent; a person may requeue it.',
-    afterCrash: 'Nothing runs for it; its unreviewed age pages.',
-  },
-  expired: {
-    meaning: 'Its time was over before a success was known; it may have been processed when an attempt is unknown.',
-    afterCrash: 'Nothing runs for it.',
-  },
-  cancelled: {
-    meaning: 'The product or an operator called it off before a success was known.',
-    afterCrash: 'Nothing runs for it.',
-  },
-};
-
 /** States that no timer leaves. */
 export const terminalStates = ['delivered', 'dead', 'expired', 'cancelled'] as const satisfies readonly DeliveryState[];
 
@@ -124,6 +80,16 @@ const calledOff = row(to('cancelled', 'cancelled'), {
   expired: stays('finished'),
   cancelled: stays('cancelled'),
 });
+
+/** What of a reminder that is to be invited again goes on. */
+const invitable = {
+  shadow: stays('shadow'),
+  held: stays('held'),
+  scheduled: stays('scheduled'),
+  queued: stays('republished'),
+  'delivering, lease live': stays('leased'),
+  'delivering, lease past': stays('abandoned'),
+} as const;
 
 /** Every state x every verb. SQL carries it out; the generated test compares each cell, rows and answers, on PostgreSQL. */
 export const verbs = {
@@ -305,6 +271,28 @@ export const verbs = {
     when: 'always',
     statement: 'decide',
     cells: row(stays('nothing_to_review'), { held: stays('reviewed'), dead: stays('reviewed') }),
+  },
+  reclaim: {
+    by: 'operator',
+    when: 'its lease has passed, and no pause keeps the claim from it; wake_at comes to now, and the claim does the rest',
+    statement: 'reclaim',
+    cells: row(stays('not_leased'), {
+      dispatching: stays('reclaimed'),
+      'delivering, lease live': stays('leased'),
+      'delivering, lease past': stays('reclaimed'),
+    }),
+  },
+  republish: {
+    by: 'operator',
+    when: 'it can be sent now, and an allowance has passed since its latest invitation; wake_at comes to now',
+    statement: 'reclaim',
+    cells: row(stays('finished'), { ...invitable, dispatching: stays('abandoned') }),
+  },
+  redrive: {
+    by: 'operator',
+    when: 'as republish, for what has a message in the dead-letter queue',
+    statement: 'reclaim',
+    cells: row(stays('finished'), { ...invitable, dispatching: stays('republished') }),
   },
   adopt: {
     by: 'migration',

@@ -49,6 +49,8 @@ export interface Settings {
   readonly attemptHardCap: number;
   /** The first pause after the queue refused a hand-off; doubled for each invitation in vain. */
   readonly releaseBaseSeconds: number;
+  /** The most reminders that people may have invited again within one minute, all of them together. */
+  readonly republishedPerMinute: number;
 }
 
 const sameInEveryStage = {
@@ -63,6 +65,7 @@ const sameInEveryStage = {
   deadLetterRetentionDays: 14,
   maxFailures: 12,
   attemptHardCap: 30,
+  republishedPerMinute: 200,
 } as const;
 
 const production: Settings = {
@@ -171,6 +174,10 @@ export function brokenInequalities(s: Settings): string[] {
       `visibility ${s.visibilityTimeoutSeconds} s >= 6 x sender timeout ${s.senderTimeoutSeconds} s`,
     ],
     [s.maxReceiveCount >= 5, `maxReceiveCount ${s.maxReceiveCount} >= 5`],
+    [
+      s.republishedPerMinute <= (s.senderConcurrency * s.senderBatchSize * 60) / s.senderTimeoutSeconds,
+      `republished per minute ${s.republishedPerMinute} <= what ${s.senderConcurrency} senders take of ${s.senderBatchSize} in runs of ${s.senderTimeoutSeconds} s`,
+    ],
     [
       s.queueRetentionDays < s.deadLetterRetentionDays,
       `queue retention ${s.queueRetentionDays} d < dead-letter retention ${s.deadLetterRetentionDays} d`,

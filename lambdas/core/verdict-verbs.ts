@@ -205,30 +205,39 @@ function republish(grounds: Grounds): Ruling {
     case 'scheduled': {
       if (evidence.parked) return refused('it is parked: the next claims give it back to the calendar');
       const by = claimBy(evidence, now, settings);
-      if (by >= now) return refused(`a claim takes it by ${iso(by)}`);
-      return allowed('claims it out of turn and invites it', replayNeeds(grounds));
+      return refused(
+        by >= now ? `a claim takes it by ${iso(by)}` : 'any claim takes it: find out why none has run since it was due',
+      );
     }
     case 'dispatching':
       return refused('the queue gave no receipt for it: reclaim it');
     default: {
-      // Of the latest invitation, so that one follows another once in an allowance at most.
-      const invited = Math.max(0, ...evidence.handoffs.map(({ visibleFrom }) => at(visibleFrom)));
-      const from = Math.max(lostAt(evidence, settings), invited + settings.allowanceSeconds * 1000);
+      const from = invitableFrom(evidence, settings);
       if (from > now) return refused(`its invitation may still arrive: from ${iso(from)} on`);
-      return allowed('invites it again under the same id', replayNeeds(grounds));
+      return allowed('invites it again under the same id, by the next claim', replayNeeds(grounds));
     }
   }
 }
 
+/** An allowance after the latest invitation, so that one follows another once in an allowance at most. */
+function invitableFrom(evidence: ReminderEvidence, settings: Settings): number {
+  const invited = Math.max(at(evidence.stateSince), ...evidence.handoffs.map(({ visibleFrom }) => at(visibleFrom)));
+  return Math.max(lostAt(evidence, settings), invited + settings.allowanceSeconds * 1000);
+}
+
 function redrive(grounds: Grounds): Ruling {
-  const { evidence } = grounds;
+  const { evidence, now, settings } = grounds;
   if (evidence.deadLetter === 'not_looked') return refused('nobody has looked in the dead-letter queue');
   if (evidence.deadLetter === 'not_seen') return refused('no message of it is in the dead-letter queue');
   if (isTerminal(evidence)) return allowed(`removes its message: it is ${evidence.state}`);
   if (evidence.state === 'scheduled') return allowed('removes its message: the calendar has it and invites it anew');
   const sentence = uninvitable(grounds);
   if (sentence !== undefined) return refused(sentence);
-  return allowed('gives its message back to the queue, under the same id', replayNeeds(grounds));
+  if (invitableFrom(evidence, settings) > now) return allowed('removes its message: it was invited again since');
+  return allowed(
+    'invites it again under the same id, by the next claim, and removes its message',
+    replayNeeds(grounds),
+  );
 }
 
 function readmit({ evidence }: Grounds): Ruling {

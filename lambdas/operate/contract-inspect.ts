@@ -13,6 +13,8 @@ export const explainRequest = z
     verb: z.literal('explain'),
     deliveryId: reminderId.optional(),
     key: sentence(255).optional(),
+    /** Look for a message of it in the dead-letter queue, among a hundred at most; they are given back at once. */
+    lookInDeadLetters: z.boolean().default(false),
   })
   .refine(({ deliveryId, key }) => (deliveryId === undefined) !== (key === undefined), {
     path: ['key'],

@@ -3,25 +3,34 @@ import type { z } from 'zod';
 import type { FunctionContract } from '../core/function-contract.ts';
 import { type DecisionResponse, decideRequests } from './contract-decide.ts';
 import { type ExplainResponse, inspectRequests, type StatusResponse } from './contract-inspect.ts';
+import { type HandoffsResponse, type PoisonResponse, queueRequests } from './contract-queues.ts';
+import { type RecoverResponse, type RedriveResponse, recoverRequests } from './contract-recover.ts';
 
 export type { DecisionRequest, DecisionResponse } from './contract-decide.ts';
 export type { ExplainResponse, StateCount, StatusResponse } from './contract-inspect.ts';
+export type { HandoffsResponse, PoisonMessage, PoisonResponse } from './contract-queues.ts';
+export type { RecoveredAnswer, RecoverRequest, RecoverResponse, RedriveResponse } from './contract-recover.ts';
 
 /** The function as deployed. Each duty has an alias with a URL of its own, and IAM decides who may call which. */
 export const operateFunction: FunctionContract = {
   name: 'operate',
   purpose: 'Explains reminders to people and carries out what they decide, by the duty that IAM grants them',
   databaseRole: 'ledger_operator',
-  environment: ['STAGE', 'DATABASE_ARN', 'DATABASE_SECRET_ARN', 'DATABASE_NAME'],
+  environment: [
+    ...(['STAGE', 'DATABASE_ARN', 'DATABASE_SECRET_ARN', 'DATABASE_NAME'] as const),
+    ...(['INVITATION_QUEUE_URL', 'DEAD_LETTER_QUEUE_URL'] as const),
+  ],
   localEnvironment: [],
   memoryMegabytes: 256,
   timeoutSeconds: (settings) => settings.scheduleTimeoutSeconds,
 };
 
 /** What each duty may ask, by verb. */
-export const requestsOfDuty = { inspect: inspectRequests, decide: decideRequests } as const satisfies Readonly<
-  Record<string, Readonly<Record<string, z.ZodType>>>
->;
+export const requestsOfDuty = {
+  inspect: { ...inspectRequests, ...queueRequests },
+  decide: decideRequests,
+  recover: recoverRequests,
+} as const satisfies Readonly<Record<string, Readonly<Record<string, z.ZodType>>>>;
 
 /** What people do here, each a team's. Named as the alias of each. */
 export type OperateDuty = keyof typeof requestsOfDuty;
@@ -31,7 +40,7 @@ export const duties = Object.keys(requestsOfDuty) as readonly OperateDuty[];
  * Why a request has no answer of the ledger's, with the HTTP status that it is sent with. Nothing was done, except as it says.
  * `not_signed` 403: called otherwise than by a function URL, so that nobody knows by whom. `wrong_duty` 403: the verb is
  * another duty's, named in the message. `unknown_verb` 404. `invalid` 400: `issues` says where and why.
- * `unavailable` 503: the database did not answer, and may have done it; the same request again is safe.
+ * `unavailable` 503: the database or the queue did not answer, and may have done it; the same request again is safe.
  */
 export interface RefusedRequest {
   readonly answer: 'not_signed' | 'wrong_duty' | 'unknown_verb' | 'invalid' | 'unavailable';
@@ -39,4 +48,12 @@ export interface RefusedRequest {
   readonly issues?: readonly { readonly path: string; readonly message: string }[];
 }
 
-export type OperateResponse = DecisionResponse | StatusResponse | ExplainResponse | RefusedRequest;
+export type OperateResponse =
+  | DecisionResponse
+  | StatusResponse
+  | ExplainResponse
+  | HandoffsResponse
+  | PoisonResponse
+  | RecoverResponse
+  | RedriveResponse
+  | RefusedRequest;

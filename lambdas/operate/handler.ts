@@ -1,13 +1,16 @@
 // The operate function: reads what a person asks, lets the duty answer, and says who asked.
 import type { LambdaFunctionURLEventWithIAMAuthorizer, LambdaFunctionURLResult } from 'aws-lambda';
 import type { z } from 'zod';
+import { QueueError } from '../core/dead-letters.ts';
 import { LedgerError } from '../core/errors.ts';
+import { sqsDeadLetters } from '../queue/dead-letters.ts';
 import { functionHandler, type Invocation } from '../runtime/handler-stack.ts';
 import { issuesOf } from '../runtime/issues.ts';
 import { openDatabase } from '../store/data-api.ts';
 import { duties, type OperateDuty, type OperateResponse, operateFunction, requestsOfDuty } from './contract.ts';
 import { decideVerbs } from './decide.ts';
 import { inspectVerbs } from './inspect.ts';
+import { recoverVerbs } from './recover.ts';
 
 /** Carries out a request that was read. */
 type Verb<Request> = (request: Request, actor: string) => Promise<OperateResponse>;
@@ -26,9 +29,21 @@ interface Asked {
 /** Lambda's entry point: the URL of one duty's alias. */
 export const handler = functionHandler<LambdaFunctionURLEventWithIAMAuthorizer, LambdaFunctionURLResult>(
   operateFunction,
-  (environment) => {
+  (environment, { log }) => {
     const database = openDatabase(environment);
-    const verbs: Duties = { inspect: inspectVerbs(database, environment.settings), decide: decideVerbs(database) };
+    const { settings } = environment;
+    const runMs = operateFunction.timeoutSeconds(settings) * 1000;
+    const deadLetters = sqsDeadLetters({
+      ...{ log, queueUrl: environment.read('INVITATION_QUEUE_URL') },
+      deadLetterUrl: environment.read('DEAD_LETTER_QUEUE_URL'),
+      ...{ hiddenSeconds: Math.ceil(runMs / 1000) + 1, lookMs: runMs / 3 },
+      requestTimeoutMs: settings.transportTimeoutMs,
+    });
+    const verbs: Duties = {
+      inspect: inspectVerbs(database, deadLetters, settings),
+      decide: decideVerbs(database),
+      recover: recoverVerbs(database, deadLetters),
+    };
     return async (event, run) => {
       const response = await respond(verbs, event, run);
       run.meter.count(response.answer);
@@ -59,12 +74,18 @@ async function respond(
     run.log.info(asked.verb, { actor, duty, answer: response.answer });
     return response;
   } catch (error) {
-    if (!(error instanceof LedgerError) || error.retry === 'never') throw error;
+    const why = passing(error);
+    if (why === undefined) throw error;
     run.log.error('failed', { error });
-    const { statement, ran } = error;
-    const message = `the ledger did not answer (${statement}, ran: ${ran}): send the same request again, as it is`;
-    return { answer: 'unavailable', message };
+    return { answer: 'unavailable', message: `${why}: send the same request again, as it is` };
   }
+}
+
+/** What time mends. */
+function passing(error: unknown): string | undefined {
+  if (error instanceof QueueError) return `the queue did not answer (${error.call})`;
+  if (!(error instanceof LedgerError) || error.retry === 'never') return undefined;
+  return `the ledger did not answer (${error.statement}, ran: ${error.ran})`;
 }
 
 function readRequest(

@@ -34,6 +34,34 @@ export async function answerItems<Item extends { item: number }, Input, Row exte
   );
 }
 
+/**
+ * The same; a row that cannot be updated keeps only its own item from being answered.
+ * @throws {LedgerError} when the database did not answer
+ */
+export async function answerEach<Item extends { item: number }, Input, Row extends { answer: string | null }>(
+  database: StatementRunner,
+  statement: Statement<Input, Row>,
+  input: (open: readonly Item[]) => Input,
+  items: readonly Item[],
+): Promise<Map<number, Row>> {
+  try {
+    return await answerItems(database, statement, input, items);
+  } catch (error) {
+    if (!concernsRows(error)) throw error;
+    const alone = await Promise.all(
+      items.map((item) =>
+        answerItems(database, statement, input, [item]).catch((cause: unknown) => {
+          if (concernsRows(cause)) return new Map<number, Row>();
+          throw cause;
+        }),
+      ),
+    );
+    return new Map(alone.flatMap((answers) => [...answers]));
+  }
+}
+
+const concernsRows = (error: unknown): boolean => error instanceof LedgerError && error.concernsRows;
+
 /** What must not happen did: running the command again does not help. */
 export function defect(statement: string, sentence: string): LedgerError {
   return new LedgerError({ statement, fault: 'defect', ran: 'unknown', retry: 'never', reason: sentence });

@@ -164,7 +164,7 @@ export async function startLambdaHost(
 }
 
 /** The environment variables that load a rehearsal into a process of Node. */
-export function preloadsOf({ faultDirectory, clockSkewMs }: Rehearsal): Record<string, string> {
+function preloadsOf({ faultDirectory, clockSkewMs }: Rehearsal): Record<string, string> {
   const modules = [
     ...(faultDirectory === undefined ? [] : ['./fault-subscriber.ts']),
     ...(clockSkewMs === undefined ? [] : ['./clock-skew.ts']),

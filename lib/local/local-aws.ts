@@ -161,6 +161,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       DATABASE_NAME: databaseName,
       LOGIN_SECRET_ARNS: loginSecretArns(options.loginRoles),
       INVITATION_QUEUE_URL: queue.url,
+      DEAD_LETTER_QUEUE_URL: queue.deadLetterUrl,
       EVENT_BUS_NAME: bus.name,
       SIGNING_SECRET_ARN: signingSecretArn,
       ARCHIVE_BUCKET: archive.name,
@@ -246,6 +247,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       ArchiveBucketName: archive.name,
       InspectUrl: await urlOf('inspect'),
       DecideUrl: await urlOf('decide'),
+      RecoverUrl: await urlOf('recover'),
     };
     const callers = { ...environment, AWS_ENDPOINT_URL_LAMBDA: lambda.endpoint };
     const endpoints = join(directory, 'endpoints.json');

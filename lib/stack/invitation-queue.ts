@@ -47,6 +47,17 @@ export class InvitationQueue extends Construct {
     to.grant(['sqs:SendMessage'], this.queue.queueArn, { INVITATION_QUEUE_URL: this.queue.queueUrl });
   }
 
+  /** Lets a function look at what was given up, give it back or delete it, and count what both queues hold. It sends nothing. */
+  grantRedrive(to: LedgerFunction): void {
+    const actions = ['ReceiveMessage', 'DeleteMessage', 'ChangeMessageVisibility', 'GetQueueAttributes'];
+    to.grant(
+      actions.map((action) => `sqs:${action}`),
+      this.deadLetters.queueArn,
+      { DEAD_LETTER_QUEUE_URL: this.deadLetters.queueUrl },
+    );
+    to.grant(['sqs:GetQueueAttributes'], this.queue.queueArn, { INVITATION_QUEUE_URL: this.queue.queueUrl });
+  }
+
   /**
    * Feeds a function with invitations: ten at once, without waiting for more, single messages may fail. The three actions
    * are those that Lambda's poller needs (AWS Lambda Developer Guide, "Using Lambda with Amazon SQS").

@@ -27,6 +27,10 @@ export function addOutputs(stack: Stack, ledger: ReminderLedger): void {
       ledger.operate.url('decide').url,
       'Whoever may decide about reminders does it here; grantDuty lets them',
     ],
+    RecoverUrl: [
+      ledger.operate.url('recover').url,
+      'Whoever may make reminders go on does it here; grantDuty lets them',
+    ],
     ArchiveBucketName: [ledger.archive.bucket.bucketName, 'The bucket of what the database no longer holds in full'],
   };
   for (const [name, [value, description]] of Object.entries(outputs))

@@ -118,6 +118,7 @@ export class ReminderLedger extends Construct {
     this.archive.grantWrite(this.retain);
     this.retain.addVariables({ RETENTION_POLICY: JSON.stringify(daysOf(retention)) });
 
+    this.queue.grantRedrive(this.operate);
     for (const duty of duties) this.operate.url(duty);
 
     this.queue.deliverTo(this.webhookSender, migration);

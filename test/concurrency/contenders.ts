@@ -87,8 +87,13 @@ const cast = (): Readonly<Record<string, Circumstances & { readonly situation: S
   'dispatching, over': { situation: 'dispatching', dueIn: -60, expiresIn: -1 },
   queued: { situation: 'queued' },
   'queued, sent before': { situation: 'queued', attempts: 1 },
+  lost: {
+    ...{ situation: 'queued', dueIn: -600, wakeIn: 600, attempts: 1 },
+    columns: { state_since: inSeconds(-400), first_invited_at: inSeconds(-500) },
+  },
   sending: { situation: 'delivering, lease live', wakeIn: 60 },
   silent: { situation: 'delivering, lease past' },
+  'silent for long': { situation: 'delivering, lease past', wakeIn: 600 },
   'silent, called off': { situation: 'delivering, lease past', columns: { cancel_requested_at: inSeconds(-5) } },
   'sending again': { situation: 'delivering, lease live', wakeIn: 60, attempts: 2 },
   held: { situation: 'held', attempts: 1 },

@@ -2,7 +2,9 @@
 
 import type { DecisionVerb } from '../../lambdas/core/decisions.ts';
 import type { OutcomeKind } from '../../lambdas/core/ports.ts';
+import type { Recovery } from '../../lambdas/core/recoveries.ts';
 import { postgresDecisions } from '../../lambdas/store/decisions.ts';
+import { postgresRecoveries } from '../../lambdas/store/recoveries.ts';
 import { archive } from '../../lambdas/store/statements/archive.ts';
 import { readmit } from '../../lambdas/store/statements/readmit.ts';
 import { as, asRead } from '../ledger/long-finished.ts';
@@ -42,6 +44,19 @@ const decision =
     postgresDecisions(runner).decide({
       ...{ token, verb, actor: 'me', reason: 'looked', ticket: null, evidence, dryRun: false },
       reminders: names.map((name) => ({ deliveryId: idOf(name), versionSeen: 1, attemptsSeen: attemptsOf(name) })),
+    });
+
+/** A person makes go on what was seen before anything happened to it. A redrive has seen nothing. */
+const recovery =
+  (verb: Recovery['verb']): Play =>
+  ({ runner }, token) =>
+    postgresRecoveries(runner).recover({
+      ...{ token, verb, actor: 'me', reason: 'looked', ticket: null, evidence: 'the receiver says', dryRun: false },
+      reminders: names.map((name) => ({
+        deliveryId: idOf(name),
+        versionSeen: verb === 'redrive' ? null : 1,
+        attemptsSeen: verb === 'redrive' ? null : attemptsOf(name),
+      })),
     });
 
 /** By the statement's name; a statement with several ways to go has one name a way. */
@@ -84,6 +99,9 @@ export const plays: Readonly<Record<string, Play>> = {
   'decide resolve': decision('resolve'),
   'decide review': decision('review'),
   'decide cancel': decision('cancel'),
+  'reclaim silent': recovery('reclaim'),
+  'reclaim lost': recovery('republish'),
+  'reclaim dead letters': recovery('redrive'),
   archive: async ({ runner }) =>
     runner.run(archive, { reminders: await asRead(runner, ...ids.map((deliveryId) => as({ deliveryId }))) }),
   exclude: ({ ledger }, token) =>
@@ -93,7 +111,7 @@ export const plays: Readonly<Record<string, Play>> = {
 };
 
 /** Statements that write and touch no reminder, nor what decides about one. */
-export const apart = ['add-destination', 'announce'];
+export const apart = ['add-destination', 'announce', 'set-aside'];
 
 /** What operators do by hand. */
 export const byHand: Readonly<Record<string, Play>> = {

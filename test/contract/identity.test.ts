@@ -76,6 +76,10 @@ const decisions: readonly (readonly [
   ['Operate', 'may not', 'secretsmanager:GetSecretValue', 'OwnerSecret'],
   ['Operate', 'may not', 'secretsmanager:GetSecretValue', 'SigningSecret'],
   ['Operate', 'may not', 'sqs:SendMessage', 'Invitations'],
+  ['Operate', 'may not', 'sqs:ReceiveMessage', 'Invitations'],
+  ['Operate', 'may', 'sqs:ReceiveMessage', 'DeadLetters'],
+  ['Operate', 'may', 'sqs:DeleteMessage', 'DeadLetters'],
+  ['Operate', 'may not', 'sqs:SendMessage', 'DeadLetters'],
   ['Observe', 'may', 'rds-data:ExecuteStatement', 'Database'],
   ['Observe', 'may not', 'secretsmanager:GetSecretValue', 'OwnerSecret'],
   ['Observe', 'may not', 'secretsmanager:GetSecretValue', 'SigningSecret'],
@@ -132,7 +136,7 @@ const cases: readonly ContractCase[] = [
     reliedOnBy: 'lambdas/operate/handler.ts',
     source: `${guide}, "Control access to Lambda function URLs"`,
     async check({ outputs }) {
-      for (const url of [outputs.InspectUrl, outputs.DecideUrl]) {
+      for (const url of [outputs.InspectUrl, outputs.DecideUrl, outputs.RecoverUrl]) {
         expect((await fetch(url, { method: 'POST', body: '{"verb":"status"}' })).status).toBe(403);
       }
     },

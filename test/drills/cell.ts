@@ -271,9 +271,10 @@ export class Cell {
   }
 
   /** An operator readmits a reminder that is set aside, and asks again until it is answered. */
-  async readmit({ deliveryId }: Reminder, plans?: FaultPlans): Promise<void> {
+  async readmit({ deliveryId }: Reminder): Promise<void> {
+    const words = ['recover', 'readmit', deliveryId, '--reason', 'the page is mended', '--apply'];
     for (const end = Date.now() + productLimitMs; ; ) {
-      const code = await this.stage.operate(['readmit', deliveryId, '--reason', 'the page is mended'], plans);
+      const code = await this.stage.operate(words);
       // 1: it is readmitted already.
       if (code === 0 || code === 1) return;
       if (Date.now() > end) throw new Error(`readmit: no answer in ${productLimitMs} ms; exit code ${code}`);

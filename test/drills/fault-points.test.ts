@@ -76,6 +76,18 @@ async function decide(): Promise<void> {
   expect(await ask('inspect', { verb: 'status' })).toMatchObject({ statusCode: 200 });
   expect(await ask('inspect', { verb: 'explain', deliveryId })).toMatchObject({ statusCode: 200 });
   expect(await ask('decide', { ...decision, reminders })).toMatchObject({ statusCode: 200 });
+  const recovery = { commandId: uuid(), reason: 'a look', apply: true };
+  await stage.sendMessages(['no JSON'], { endpoint: stage.aws.queue.endpoint, url: stage.aws.queue.deadLetterUrl });
+  for (const [duty, request] of [
+    ['inspect', { verb: 'handoffs' }],
+    ['inspect', { verb: 'explain', deliveryId, lookInDeadLetters: true }],
+    ['inspect', { verb: 'poison' }],
+    ['recover', { verb: 'reclaim', ...recovery, reminders }],
+    ['recover', { verb: 'readmit', ...recovery, deliveryIds: [deliveryId] }],
+    ['recover', { verb: 'redrive', ...recovery }],
+  ] as const) {
+    expect(await ask(duty, request)).toMatchObject({ statusCode: 200 });
+  }
 }
 
 test('each listed point is passed, before and after, and no other', async () => {
@@ -101,7 +113,7 @@ test('a passage names delivery ids, where it knows them, and nothing else of a r
   expect(passed().flatMap(({ deliveryIds }) => deliveryIds.filter((id) => !known.has(id)))).toEqual([]);
   const naming = new Set(passed().flatMap(({ point, deliveryIds }) => (deliveryIds.length > 0 ? [point] : [])));
   const silent =
-    /^(handler|unpark|announce|fetch-signing-secret|observe-.*|list-finished-producers|count-states|forget|execute|.*-transaction|.*-secret.*)$/;
+    /^(handler|unpark|announce|fetch-signing-secret|observe-.*|list-finished-producers|count-states|set-aside|list-handoffs|list-poison|.*-dead-letters|get-queue-attributes|forget|execute|.*-transaction|.*-secret.*)$/;
   const expected = Object.keys({ ...faultPoints, ...undiciPoints }).filter((point) => !silent.test(point));
   expect([...naming].sort()).toEqual(expected.sort());
   expect(readFileSync(join(stage.faultDirectory, 'passages.jsonl'), 'utf8')).not.toMatch(/drill-|payload|https?:/);

@@ -10,7 +10,7 @@ import { SendMessageBatchCommand, SQSClient } from '@aws-sdk/client-sqs';
 import pg from 'pg';
 import { FaultPlans } from '../../lib/local/fault-plans.ts';
 import type { HostedFunction } from '../../lib/local/lambda-environment.ts';
-import { type LambdaHost, preloadsOf, startLambdaHost } from '../../lib/local/lambda-host.ts';
+import { type LambdaHost, startLambdaHost } from '../../lib/local/lambda-host.ts';
 import { type LocalAws, startLocalAws } from '../../lib/local/local-aws.ts';
 import type { Queue } from '../../lib/local/queue.ts';
 import { type Receiver, startReceiver } from '../../lib/local/receiver.ts';
@@ -40,10 +40,8 @@ export interface Stage {
    * tick, then stops the ticks and waits until no claim runs. During the turn only `tickNow` runs one.
    */
   inTurn<Result>(ownIds: readonly string[], body: () => Promise<Result>): Promise<Result>;
-  /** Fault plans that only a process finds which is told of them. */
-  ownPlans(): FaultPlans;
-  /** Runs the operators' command line. Answers its exit code; null: it was killed. @param plans @default none */
-  operate(words: readonly string[], plans?: FaultPlans): Promise<number | null>;
+  /** Runs the operators' command line. Answers its exit code; null: it was killed. */
+  operate(words: readonly string[]): Promise<number | null>;
   /** Puts messages into a queue. @param queue @default the invitation queue */
   sendMessages(bodies: readonly string[], queue?: Pick<Queue, 'endpoint' | 'url'>): Promise<void>;
   /** All that a function wrote. */
@@ -115,10 +113,8 @@ export async function startStage(clockSkewMs?: number): Promise<Stage> {
       ownHosts.push(host);
       return { host, plans };
     },
-    ownPlans,
-    async operate(words, plans) {
-      const env = { ...process.env, ...(plans === undefined ? {} : preloadsOf({ faultDirectory: plans.directory })) };
-      const child = spawn(process.execPath, [commandLine, '--local', directory, ...words], { env, stdio: 'ignore' });
+    async operate(words) {
+      const child = spawn(process.execPath, [commandLine, '--local', directory, ...words], { stdio: 'ignore' });
       const [code]: (number | null)[] = await once(child, 'exit');
       return code ?? null;
     },

@@ -133,9 +133,8 @@ export const tickCalls: readonly Call[] = [
         [reminder.deliveryId],
       );
       await cell.bringNear(reminder, cell.settings.lookaheadSeconds * 1000 + 1200);
-      const plans = cell.stage.ownPlans();
-      atStatement(cell, kind, readmit, { ...named(reminder), plans });
-      await cell.readmit(reminder, plans);
+      atStatement(cell, kind, readmit, { functionName: 'operate', ...named(reminder) });
+      await cell.readmit(reminder);
     },
   },
   {

@@ -19,7 +19,6 @@ import { release } from '../../lambdas/store/statements/release.ts';
 import { reschedule } from '../../lambdas/store/statements/reschedule.ts';
 import { settle } from '../../lambdas/store/statements/settle.ts';
 import { unpark } from '../../lambdas/store/statements/unpark.ts';
-import { decisionDrives } from './decision-drives.ts';
 import {
   afterFailure,
   afterTimeIsOver,
@@ -30,6 +29,7 @@ import {
   failed,
 } from './failure-forks.ts';
 import { as, asRead } from './long-finished.ts';
+import { operatorDrives } from './recovery-drives.ts';
 import { type Arranged, claimToken, inSeconds, openToken, producer } from './situations.ts';
 import { outcome, worker } from './test-ledger.ts';
 
@@ -97,7 +97,7 @@ const openAndReviewed: Conditions = { ...reviewed, attempts: 1 };
 const underPause = { because: 'dispatch is paused', under: { paused: true } };
 
 export const drives: Readonly<Record<DrivenVerb, Drive>> = {
-  ...decisionDrives,
+  ...operatorDrives,
   claim: {
     statement: claim,
     due: {},

@@ -59,6 +59,13 @@ const inputs: Readonly<Record<string, unknown>> = {
     ...{ token, verb: 'hold', actor: 'a', reason: 'r', ticket: null, evidence: null, dryRun: false },
     reminders: [{ item: 0, deliveryId: token, versionSeen: 1, attemptsSeen: 0 }],
   },
+  reclaim: {
+    ...{ token, verb: 'reclaim', actor: 'a', reason: 'r', ticket: null, evidence: null, dryRun: false },
+    reminders: [{ item: 0, deliveryId: token, versionSeen: 1, attemptsSeen: 0 }],
+  },
+  'set-aside': { actor: 'a', reason: 'r', ticket: null, messages: [] },
+  'list-poison': { limit: 1 },
+  'list-handoffs': { limit: 1, names: 1 },
   'list-exclusions': { limit: 1 },
   'list-destinations': { after: '', limit: 1 },
 };

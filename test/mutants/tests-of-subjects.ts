@@ -26,7 +26,9 @@ export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
   'add-destination': ledger('bystanders-of-senders', 'lost-answers'),
   decide: ledger('decisions', 'decision-commands', 'matrix'),
   exclude: ledger('poison'),
-  readmit: ledger('poison'),
+  readmit: ledger('poison', 'handoffs'),
+  reclaim: ledger('recoveries', 'recovery-commands', 'matrix'),
+  'set-aside': ledger('handoffs'),
 
   state_after_failure: rules,
   'migrations/0011_create_failure_rules.sql': rules,

@@ -39,7 +39,7 @@ export function checkDecision(evidence: Evidence, { id, by, at, before, after }:
 }
 
 /** Whether some attempt before a statement has no outcome that says for certain that it failed. */
-function mayHaveIt(evidence: Evidence, id: string, statement: number, attempts: unknown): boolean {
+export function mayHaveIt(evidence: Evidence, id: string, statement: number, attempts: unknown): boolean {
   const failed = evidence
     .inserted('attempt_outcome')
     .flatMap(({ row, statement: made }) =>

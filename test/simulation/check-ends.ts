@@ -80,6 +80,7 @@ export function checkRepeats(evidence: Evidence): void {
     'cancel',
     'reschedule',
     'decide',
+    'reclaim',
     'exclude',
     'readmit',
   ];
@@ -96,7 +97,7 @@ export function checkRepeats(evidence: Evidence): void {
     const changed = changedBy.get(run.number) ?? new Set();
     const earlier = first.get(key);
     // Names may be found later that were not there at first; a whole command takes its rows once.
-    const byRow = ['schedule', 'cancel', 'reschedule', 'decide'].includes(run.name);
+    const byRow = ['schedule', 'cancel', 'reschedule', 'decide', 'reclaim'].includes(run.name);
     const again = earlier === undefined ? [] : [...changed].filter((id) => !byRow || earlier.changed.has(id));
     // These leave a trace of every run, also of one that changed no row.
     const once = ['claim', 'claim-by-id', 'release', 'open'].includes(run.name);

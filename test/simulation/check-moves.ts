@@ -1,5 +1,6 @@
 // Checks every change of every row: the moves that DESIGN's matrix has and no other, and what each needs.
 import { checkDecision } from './check-decisions.ts';
+import { checkRecovery } from './check-recoveries.ts';
 import { type Evidence, instant, type Move } from './evidence.ts';
 
 const finished = ['delivered', 'dead', 'expired', 'cancelled'];
@@ -39,6 +40,8 @@ const permitted: Readonly<Record<string, readonly string[]>> = {
     ...from([...unsent, 'shadow', 'held', 'dead'], 'cancelled'),
     ...['delivering delivering', 'held held', 'dead dead'],
   ],
+  // Only brought forward.
+  reclaim: ['dispatching dispatching', 'queued queued', 'delivering delivering'],
   archive: finished.map((state) => `${state} ${state}`),
 };
 
@@ -115,6 +118,9 @@ function checkMove(evidence: Evidence, move: Move): void {
       break;
     case 'decide':
       checkDecision(evidence, move, tell);
+      break;
+    case 'reclaim':
+      checkRecovery(evidence, move, tell);
       break;
   }
   if (by.name === 'claim' && state === 'expired' && was !== 'delivering' && !(instant(before.expires_at) <= at)) {

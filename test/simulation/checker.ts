@@ -4,6 +4,7 @@ import { checkDecisionAnswers } from './check-decisions.ts';
 import { checkAnswers, checkEnds, checkRepeats } from './check-ends.ts';
 import { checkMoves } from './check-moves.ts';
 import { checkDestinations, checkExclusions } from './check-operators.ts';
+import { checkRedrives } from './check-recoveries.ts';
 import { checkRetention } from './check-retention.ts';
 import { checkSends, type SendCounts } from './check-sends.ts';
 import { type Broken, Evidence, instant } from './evidence.ts';
@@ -33,6 +34,7 @@ export async function check(stage: Stage): Promise<Checked> {
   checkRetention(evidence);
   checkAnswers(evidence);
   checkDecisionAnswers(evidence);
+  checkRedrives(evidence);
 
   const ends: Record<string, number> = {};
   const lateness: number[] = [];

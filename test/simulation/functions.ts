@@ -103,22 +103,21 @@ export function send(stage: Stage, messages: readonly Message[], ended: () => vo
   const { log, meter } = environment;
   if (environment.troubled('pastVisibility')) overstay(environment);
   for (const message of messages) message.holders += 1;
-  const invited = messages.map(({ body }) => {
-    const { delivery_id: deliveryId, not_before: notBefore } = invitationMessage.parse(JSON.parse(body));
-    return { deliveryId, notBefore };
+  // What a sender cannot read it gives back.
+  const readable = messages.flatMap((message) => {
+    const { success, data } = invitationMessage.safeParse(JSON.parse(message.body));
+    return success ? [{ message, deliveryId: data.delivery_id, notBefore: data.not_before }] : [];
   });
   invoke(
     stage,
     environment,
     run.weather.settings.senderTimeoutSeconds,
-    (invocation) => deliverInvitations(tools, { ...invocation, worker: worker(environment), log, meter }, invited),
+    (invocation) => deliverInvitations(tools, { ...invocation, worker: worker(environment), log, meter }, readable),
     (ending) => {
       for (const message of messages) message.holders -= 1;
       // What failed, and everything of a batch that failed as a whole, becomes visible again by itself.
       if (ending !== 'killed' && 'answer' in ending) {
-        messages.forEach((message, place) => {
-          if (!ending.answer.has(invited[place]?.deliveryId ?? '')) queue.delete(message);
-        });
+        for (const { message, deliveryId } of readable) if (!ending.answer.has(deliveryId)) queue.delete(message);
       }
       ended();
     },

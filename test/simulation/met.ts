@@ -20,7 +20,7 @@ export function metIn(evidence: Evidence): Met {
     if (answers === null) count(`${name} refused`);
     if (wrote.has(number)) count(`${name} wrote`);
     const again = `${name} ${JSON.stringify(parameters)}`;
-    if ('token' in parameters && seen.has(again)) count(`${name} run again`);
+    if (again.includes('token') && seen.has(again)) count(`${name} run again`);
     seen.add(again);
   }
   for (const { row, statement } of evidence.inserted('attempt_outcome')) {

@@ -9,6 +9,7 @@ import {
 import { listExclusions } from '../../lambdas/store/statements/list-exclusions.ts';
 import { readmit } from '../../lambdas/store/statements/readmit.ts';
 import { operate, retain, type Stage } from './functions.ts';
+import { recoverSome, redriveByLook } from './recoverers.ts';
 
 /** What receivers promise: most of them to honour a repeated key. */
 const contracts = ['honours-key', 'honours-key', 'honours-key', 'status-lookup', 'none'] as const;
@@ -57,6 +58,8 @@ export function startOperators(stage: Stage): void {
     if (run.troubled('purge', 'operators')) queue.purge();
     if (run.troubled('redrive', 'operators')) queue.redrive();
     if (run.troubled('decided', 'operators')) await decideOne(stage);
+    if (run.troubled('recovered', 'operators')) await recoverSome(stage);
+    if (run.troubled('lookedAtDead', 'operators')) redriveByLook(stage);
     if (world.at < run.calmAt) world.after(chance.between(0.3, 2) * tickMs, round);
   };
   world.after(0, round);

@@ -241,4 +241,24 @@ export const plantedDefects: readonly PlantedDefect[] = [
       'attempts_at_requeue = r.attempts_at_requeue',
     ),
   },
+  {
+    name: 'a reclaim has force on a live lease',
+    breaks: 'P6',
+    plant: change('reclaim', "WHEN a.lease_lives THEN 'leased'", "WHEN false THEN 'leased'"),
+  },
+  {
+    name: 'a republish waits for no allowance',
+    breaks: 'commands',
+    plant: change('reclaim', "WHEN a.may_arrive THEN 'invited'", "WHEN false THEN 'invited'"),
+  },
+  {
+    name: 'a person may republish without evidence',
+    breaks: 'commands',
+    plant: change('reclaim', '(a.doubtful_attempts > 0 OR a.key_forgotten)', 'false'),
+  },
+  {
+    name: 'what a message in the dead-letter queue says is not kept',
+    breaks: 'commands',
+    plant: change('set-aside', 'ORDER BY x.token', 'WHERE false ORDER BY x.token'),
+  },
 ];

@@ -1,4 +1,5 @@
 // A model of Amazon SQS: delays, visibility, receive counts, a dead-letter queue, and all that "at least once" allows.
+import type { Look } from '../../lambdas/core/dead-letters.ts';
 import type { Invitation, Invitations, PublishAnswer, Receipt } from '../../lambdas/core/ports.ts';
 import type { Chance } from './chance.ts';
 import type { ExecutionEnvironment } from './environment.ts';
@@ -18,7 +19,7 @@ export interface Message {
 /** One way in which a message came to its end or its beginning, for the checker. */
 export interface QueueEvent {
   readonly at: number;
-  readonly what: 'sent' | 'lost' | 'received' | 'deleted' | 'dead' | 'purged' | 'redriven';
+  readonly what: 'sent' | 'lost' | 'received' | 'deleted' | 'dead' | 'purged' | 'redriven' | 'removed';
   readonly messageId: string;
   readonly body: string;
 }
@@ -72,6 +73,7 @@ export class QueueModel {
     for (const message of visible.slice(0, most)) {
       if (message.receives >= maxReceiveCount) {
         this.#messages = this.#messages.filter((other) => other !== message);
+        message.visibleAt = world.at;
         this.#dead.push(message);
         this.#tell('dead', message);
         continue;
@@ -100,6 +102,37 @@ export class QueueModel {
   purge(): void {
     for (const message of this.#messages) this.#tell('purged', message);
     this.#messages = [];
+  }
+
+  /** Puts something into the dead-letter queue that no claim has sent. */
+  bury(body: string): void {
+    const { world } = this.#run;
+    const message = { messageId: this.#chance.uuid(world.at), body, visibleAt: world.at, receives: 6 };
+    this.#dead.push({ ...message, receivedAt: 0, holders: 0 });
+  }
+
+  /** Takes up to `most` dead messages, hidden for half a minute; at times one is shown all the same. */
+  lookAtDead(most: number): Look {
+    const { world } = this.#run;
+    const visible = this.#chance.shuffled(this.#dead.filter(({ visibleAt }) => visibleAt <= world.at)).slice(0, most);
+    for (const message of visible) {
+      message.receives += 1;
+      message.visibleAt = world.at + (this.#run.troubled('messageTwice', 'dead letters') ? 0 : 30_000);
+    }
+    const letters = visible.map(({ messageId, body, receives }) => ({
+      ...{ messageId, body, receives, handle: messageId, sentAt: new Date(world.at).toISOString() },
+    }));
+    return { letters, all: letters.length === this.#dead.length };
+  }
+
+  showDead(messageId: string): void {
+    for (const message of this.#dead) if (message.messageId === messageId) message.visibleAt = this.#run.world.at;
+  }
+
+  deleteDead(messageId: string): void {
+    if (this.#run.troubled('deleteLost', 'dead letters')) return;
+    for (const message of this.#dead) if (message.messageId === messageId) this.#tell('removed', message);
+    this.#dead = this.#dead.filter((other) => other.messageId !== messageId);
   }
 
   /** Sends what is in the dead-letter queue again, as a console's redrive does: fresh ids, fresh counts. */

@@ -24,8 +24,19 @@ const rare = [
   ...['requeued', 'released', 'held', 'resolved', 'reviewed', 'cancelled', 'evidence_needed', 'stale', 'too_late'].map(
     (answer) => `decide ${answer}`,
   ),
+  ...[
+    'reclaimed',
+    'republished',
+    'leased',
+    'not_leased',
+    'invited',
+    'finished',
+    'scheduled',
+    'evidence_needed',
+    'stale',
+  ].map((answer) => `reclaim ${answer}`),
   'archive archived',
-  ...['open', 'claim', 'settle', 'cancel', 'reschedule'].map((statement) => `${statement} run again`),
+  ...['open', 'claim', 'settle', 'cancel', 'reschedule', 'reclaim'].map((statement) => `${statement} run again`),
   ...['open', 'claim', 'settle', 'enqueue', 'release', 'schedule', 'SendMessageBatch', 'PutEvents', 'PutObject'].map(
     (call) => `${call} failed after its effect`,
   ),

@@ -49,6 +49,8 @@ export const troubles = [
   'changedAfterEnd',
   'provoked',
   'decided',
+  'recovered',
+  'lookedAtDead',
 ] as const;
 export type Trouble = (typeof troubles)[number];
 
@@ -75,6 +77,7 @@ const strength: Partial<Record<Trouble, readonly [number, ...number[]]>> = {
   ...{ provoked: [0.05, 0.15, 0.3], keysMissing: [0.05, 0.2] },
   ...{ changedWhileSent: [0.1, 0.3], changedAfterEnd: [0.05, 0.15], outlived: [0.1, 0.3], heldBack: [0.1, 0.3] },
   ...{ pastVisibility: [0.05, 0.15], damaged: [0.1, 0.3], decided: [0.1, 0.3] },
+  ...{ recovered: [0.2, 0.6], lookedAtDead: [0.1, 0.3] },
   ...{ retry: [0.3, 0.6, 0.9], noAnswer: [0.1, 0.3, 0.6], slowAnswer: [0.1, 0.3, 0.6] },
 };
 const often: readonly Trouble[] = [

@@ -84,6 +84,10 @@ const permissions: Record<string, string[]> = {
     ...everyFunction('Operate'),
     `rds-data:ExecuteStatement on ${database}`,
     'secretsmanager:GetSecretValue on Ledger/Logins/Operator',
+    ...['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'ReceiveMessage'].map(
+      (action) => `sqs:${action} on Ledger/Queue/DeadLetters.Arn`,
+    ),
+    'sqs:GetQueueAttributes on Ledger/Queue/Invitations.Arn',
   ],
   'Ledger/Retain/Role': [
     ...everyFunction('Retain'),
@@ -319,6 +323,7 @@ describe('a person', () => {
     expect(urls.map(({ Properties }) => [Properties.AuthType, Properties.Qualifier, 'Cors' in Properties])).toEqual([
       ['AWS_IAM', 'inspect', false],
       ['AWS_IAM', 'decide', false],
+      ['AWS_IAM', 'recover', false],
     ]);
     const permissions = [...resources.values()].filter(({ Type }) => Type === 'AWS::Lambda::Permission');
     const opened = permissions

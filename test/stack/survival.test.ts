@@ -125,6 +125,7 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
       'AWS::Lambda::Alias Ledger/Observe/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/Operate/Function/Aliasdecide Name',
       'AWS::Lambda::Alias Ledger/Operate/Function/Aliasinspect Name',
+      'AWS::Lambda::Alias Ledger/Operate/Function/Aliasrecover Name',
       'AWS::Lambda::Alias Ledger/Retain/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/WebhookSender/Function/Aliasinvitations Name',
       // Its function, by the alias.

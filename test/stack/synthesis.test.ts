@@ -46,6 +46,7 @@ test('the outputs are those that the command line reads, each described', () => 
     'EventBusName',
     'InspectUrl',
     'InvitationQueueUrl',
+    'RecoverUrl',
     'ScheduleFunctionName',
     'SigningSecretArn',
   ]);

@@ -109,7 +109,8 @@ export function evidenceOf(cell: Cell, more: Partial<ReminderEvidence> = {}): Re
     },
     pause: dispatch === 'paused' ? { since: later(-600), reason: 'drill' } : null,
     state,
-    stateSince: later(state === 'scheduled' ? -86_400 : -30),
+    // The receipt is what makes it queued.
+    stateSince: later(state === 'scheduled' ? -86_400 : state === 'queued' ? dueIn - 100 : -30),
     version: 1,
     createdAt: later(-86_400),
     dueAt: later(dueIn),

@@ -9,6 +9,8 @@ export interface Readmission {
   /** Why the row can be claimed now. */
   readonly reason: string;
   readonly ticket: string | null;
+  /** Answer what would be done, and do nothing. @default false */
+  readonly dryRun?: boolean;
 }
 
 export interface ReadmitRow {
@@ -33,7 +35,7 @@ WITH repeated AS MATERIALIZED (
   UPDATE claim_exclusion x
   SET readmitted_at = now(), readmitted_by = CAST(:token AS uuid)
   FROM latest l
-  WHERE l.readmitted_at IS NULL AND x.exclusion_no = l.exclusion_no
+  WHERE l.readmitted_at IS NULL AND x.exclusion_no = l.exclusion_no AND NOT CAST(:dry_run AS boolean)
   RETURNING x.exclusion_no, x.delivery_id, x.sql_state
 ), acted AS (
   INSERT INTO operator_action (token, verb, actor, reason, ticket, delivery_id, evidence, acted_at)
@@ -43,14 +45,17 @@ WITH repeated AS MATERIALIZED (
 )
 SELECT CAST(json_build_object('answer', CASE
   WHEN EXISTS (SELECT FROM repeated) OR EXISTS (SELECT FROM readmitted)
-    OR EXISTS (SELECT FROM latest WHERE readmitted_by = CAST(:token AS uuid)) THEN 'readmitted'
+    OR EXISTS (
+      SELECT FROM latest
+      WHERE readmitted_by = CAST(:token AS uuid) OR CAST(:dry_run AS boolean) AND readmitted_at IS NULL) THEN 'readmitted'
   ELSE 'not_excluded'
 END) AS text) AS answer`,
-  parameters: ({ token, deliveryId, actor, reason, ticket }) => ({
+  parameters: ({ token, deliveryId, actor, reason, ticket, dryRun = false }) => ({
     token,
     delivery_id: deliveryId,
     actor,
     reason,
     ticket,
+    dry_run: String(dryRun),
   }),
 };
