@@ -48,7 +48,7 @@ export function stateWatches(): Watch[] {
       id: 'broken-handoff',
       metric: observed('queued_age'),
       ...{ threshold: 600 * seconds, ...lasting, severity: 'page', duty: 'recover' },
-      says: 'A reminder is due and was invited, and no sender has opened it for 600 s. Look at the queue’s event source, and the sender’s errors and throttles.',
+      says: 'A reminder is due and was invited, and no sender has opened it for 600 s. See whether it is lost: reminders handoffs. If not, look at the sender’s errors and throttles.',
     },
     {
       id: 'abandoned-delivering',
@@ -78,7 +78,7 @@ export function stateWatches(): Watch[] {
       id: 'rows-excluded',
       metric: observed('excluded'),
       ...{ threshold: 1, ...lasting, severity: 'page', duty: 'recover' },
-      says: 'Claims pass over a reminder whose update fails: it will not be sent. Find out why it fails, then readmit it.',
+      says: 'Claims pass over a reminder whose update fails: it will not be sent. Find out why it fails, then: reminders recover readmit ID.',
     },
     {
       id: 'paused-too-long',

@@ -50,7 +50,7 @@ export function serviceWatches({ claim, queue, schedules, database }: WatchedSer
         },
       }),
       ...{ threshold: 1, points: [1, 1], missing: quiet, severity: 'warn', duty: 'recover' },
-      says: 'No sender could finish with an invitation. Its reminder goes on by the calendar; look for what the message is.',
+      says: 'No sender could finish with an invitation. Its reminder goes on by the calendar. Look, then redrive: reminders recover redrive.',
     },
     {
       id: 'queue-age',
