@@ -248,7 +248,7 @@ function handoffsText(answer: HandoffsResponse): string {
   const says = {
     none: 'none is overdue',
     waiting: 'the queue has a message for each: senders are slow, throttled or off; republish nothing',
-    lost: `at least ${lostAtLeast} lost: purged, past their retention, or deleted; reminders recover republish --lost`,
+    lost: `at least ${lostAtLeast} lost: purged, or past their retention; reminders recover republish --lost`,
   }[finding];
   const names = reminders.map(({ deliveryId, version, attempts, since }) => [
     `${deliveryId}@${version}.${attempts}`,

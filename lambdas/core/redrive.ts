@@ -6,7 +6,7 @@ import type { Accounted, PoisonReason, Recovered, RecoveryAnswer, RecoveryLedger
 /** What becomes of a message, and what that means. */
 export const letterVerdicts = {
   drop: 'Its reminder goes on without it, or has ended: it is deleted.',
-  're-invite': 'Its reminder is invited again under the same id, by the next claim, and it is deleted.',
+  're-invite': 'The next claim invites its reminder again, under the same id: it is deleted.',
   hold: 'Its reminder cannot be invited now: it stays.',
   poison: 'Nobody can read it, or knows its reminder: it is kept in the ledger, and deleted.',
 } as const;
