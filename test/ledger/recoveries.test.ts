@@ -176,13 +176,25 @@ describe('the cap on what is republished within a minute', () => {
     expect(soon(await rowOf(four))).toBe(false);
     // What the calendar looks at already costs nothing, nor does what is reclaimed.
     expect(await answers(recovery('republish', [three]))).toEqual(['republished']);
-    expect(await answers(recovery('reclaim', [await silent(ledger)]))).toEqual(['reclaimed']);
+    const beyond = async (command: Recovery) => (await capped(command, 1)).map(({ answer }) => answer);
+    expect(await beyond(recovery('republish', [three]))).toEqual(['republished']);
+    expect(await beyond(recovery('reclaim', [await silent(ledger)]))).toEqual(['reclaimed']);
     expect(await actions()).toHaveLength(3);
     const session = await ledger.session();
     await session.sql('SET session_replication_role = replica');
     await session.sql("UPDATE operator_action SET acted_at = now() - interval '61 s'");
     await session.close();
     expect(await answers(recovery('republish', [four, one]))).toEqual(['republished', 'republished']);
+  });
+
+  test('counts within a command only what is brought forward', async () => {
+    const [invited, awake, asleep] = [
+      await lost(ledger, { columns: { state_since: inSeconds(-60) } }),
+      await lost(ledger, { wakeIn: -1 }),
+      await lost(ledger),
+    ];
+    const command = recovery('republish', [invited, awake, asleep]);
+    expect((await capped(command, 1)).map(({ answer }) => answer)).toEqual(['invited', 'republished', 'republished']);
   });
 
   test('does not count what only left the dead-letter queue, nor what was reclaimed', async () => {
@@ -221,6 +233,19 @@ describe('redrive', () => {
     expect(await recover({ ...command, reminders: reminders.toReversed() })).toEqual(answers.toReversed());
     expect(await actions()).toHaveLength(2);
   });
+});
+
+test('every message that leaves the dead-letter queue has its action, also where there is nothing to bring forward', async () => {
+  const rows = [
+    await arrange(ledger, 'scheduled'),
+    await lost(ledger, { columns: { state_since: inSeconds(-60) } }),
+    await lost(ledger, { wakeIn: -1 }),
+    await arrange(ledger, 'expired'),
+  ];
+  const answers = await recover(recovery('redrive', rows));
+  expect(answers.map(({ answer }) => answer)).toEqual(['scheduled', 'invited', 'republished', 'finished']);
+  const kept = (await actions()).map((row) => (row as { evidence: { answer: string } }).evidence.answer);
+  expect(kept.sort()).toEqual(['finished', 'invited', 'republished', 'scheduled']);
 });
 
 describe('the verdict says the same', () => {

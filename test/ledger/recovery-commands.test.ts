@@ -1,6 +1,7 @@
 // What makes reminders go on, as commands: several in one, under a token, at once, beside what they do not name.
 import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import type { Recovery } from '../../lambdas/core/recoveries.ts';
 import { reclaim } from '../../lambdas/store/statements/reclaim.ts';
 import { decider } from './decider.ts';
 import { dump, empty, ledgerTables } from './ledger-rows.ts';
@@ -121,5 +122,60 @@ describe('a command', () => {
     }
     expect(soon(await rowOf(other))).toBe(false);
     expect(await recover(recovery('republish', [other]))).toMatchObject([{ answer: 'excluded' }]);
+  });
+});
+
+describe('a command about several', () => {
+  const run = ({ reminders, ...rest }: Recovery, some = reminders) =>
+    ledger.database.run(reclaim, { ...rest, reminders: some.map((one, item) => ({ ...one, item })) });
+
+  test.each(['reclaim', 'republish', 'redrive'] as const)(
+    'is answered in one run, and run again says the same of each: %s',
+    async (verb) => {
+      const make = verb === 'reclaim' ? silent : lost;
+      const command = recovery(verb, [await make(ledger), await make(ledger)]);
+      const [answer] = [verb === 'reclaim' ? 'reclaimed' : 'republished'];
+      const unknown = { deliveryId: uuid(), versionSeen: 1, attemptsSeen: 0 };
+      const all = [...command.reminders, unknown];
+      const lines = [
+        ...command.reminders.map((one, item) => ({ item, answer, delivery_id: one.deliveryId })),
+        { item: 2, answer: 'not_found' },
+      ];
+      expect(await run(command, command.reminders.slice(0, 1))).toMatchObject(lines.slice(0, 1));
+      for (let times = 0; times < 2; times += 1) {
+        const found = await run(command, all);
+        expect(found).toHaveLength(3);
+        expect(found).toMatchObject(lines);
+      }
+      const both = recovery(verb, [await make(ledger), await make(ledger)]);
+      expect(await run(both)).toMatchObject(
+        both.reminders.map((one, item) => ({ item, answer, delivery_id: one.deliveryId })),
+      );
+      expect(await actions()).toHaveLength(4);
+    },
+  );
+});
+
+describe('what another reminder is known by', () => {
+  test('its attempts that failed are no evidence for this one, and its first one is not this one’s', async () => {
+    const [row, other] = [await lost(ledger, { attempts: 1 }), await lost(ledger, { attempts: 3 })];
+    for (const attemptNo of [1, 2, 3]) await known(other, attemptNo, 'retry');
+    expect(await recover(recovery('republish', [row]))).toMatchObject([{ answer: 'evidence_needed' }]);
+    await known(row, 1, 'retry');
+    await ledger.sql('UPDATE destination SET dedup_window_seconds = 3600');
+    const session = await ledger.session();
+    await session.sql('SET session_replication_role = replica');
+    await session.sql("UPDATE delivery_attempt SET started_at = now() - interval '9 days' WHERE delivery_id = $1", [
+      other.deliveryId,
+    ]);
+    await session.close();
+    expect(await recover(recovery('republish', [row]))).toMatchObject([{ answer: 'republished' }]);
+  });
+
+  test('what claims passed over once, and do not any more, goes on', async () => {
+    const row = await lost(ledger);
+    await ledger.ledger.exclude({ token: uuid(), deliveryId: row.deliveryId, sqlState: 'XX001', reason: 'damaged' });
+    await ledger.sql('UPDATE claim_exclusion SET readmitted_at = now()');
+    expect(await recover(recovery('republish', [row]))).toMatchObject([{ answer: 'republished' }]);
   });
 });

@@ -33,6 +33,10 @@ export const equivalents: Readonly<Record<string, string>> = {
     'a token opens the same ids whenever it is run; the condition keeps the look on the primary key',
   "open: token used where: state = 'delivering' → true":
     'the CHECK leased_states: besides delivering rows only dispatching ones have an owner, and that is a claim',
+  'reclaim: asked where: NOT EXISTS (SELECT FROM repeated p WHERE p.item = i.item) → true':
+    "the receipt's key refuses a second one, and nothing is brought forward without a receipt",
+  "reclaim: recent where: o.verb IN ('republish', 'redrive') → true":
+    'no action of another verb has that answer; the condition keeps the look on the index',
   'release: repeated where: item = 0 → true': 'a release answers under item 0 alone',
   "release: locked own: r.state = 'dispatching' → true":
     'the token of a claim owns dispatching rows alone: open puts its own in its place',

@@ -72,8 +72,8 @@ WITH item AS MATERIALIZED (
 ), judged AS MATERIALIZED (
   SELECT a.*, CASE
     WHEN a.verb = 'reclaim' AND a.lease_until IS NULL THEN 'not_leased'
-    WHEN a.verb <> 'reclaim' AND a.state IN ('delivered', 'dead', 'expired', 'cancelled') THEN 'finished'
-    WHEN a.verb <> 'reclaim' AND a.state IN ('shadow', 'held') THEN a.state
+    WHEN a.state IN ('delivered', 'dead', 'expired', 'cancelled') THEN 'finished'
+    WHEN a.state IN ('shadow', 'held') THEN a.state
     WHEN a.verb = 'redrive' AND a.state = 'scheduled' THEN 'scheduled'
     WHEN a.lease_lives THEN 'leased'
     WHEN a.excluded THEN 'excluded'
