@@ -34,3 +34,6 @@ export const metricNamespace = 'ReminderLedger';
 
 /** The one dimension of such a metric; its value is the name of the function. An alarm with any other set sees no data. */
 export const metricDimension = 'service';
+
+/** The metric of what a claim or a sender used of its lease, in percent, from before it asked for it until it was done. */
+export const leaseUsed = 'lease_used';

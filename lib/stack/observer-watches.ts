@@ -1,6 +1,7 @@
 // The alarms on what the functions measure of the ledger: reminders that are late, left behind, failing or for a person.
 import { MathExpression, Metric, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
-import { metricDimension, metricNamespace } from '../../lambdas/core/function-contract.ts';
+import { claimFunction } from '../../lambdas/claim/contract.ts';
+import { leaseUsed, metricDimension, metricNamespace } from '../../lambdas/core/function-contract.ts';
 import { heartbeat, type Measure, observeFunction } from '../../lambdas/observe/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
 import { minute, type Watch } from './watch.ts';
@@ -135,6 +136,14 @@ export function flowWatches(): Watch[] {
       ...{ threshold: 1, points: [1, 1], ...quiet, severity: 'warn', duty: 'recover' },
       says: 'A receiver took a reminder, and the ledger could not record it: it will be sent again. Look at the sender’s log and the database.',
     },
+    ...[claimFunction, webhookSenderFunction].map(
+      ({ name }): Watch => ({
+        id: `lease-headroom-${name}`,
+        metric: published(name, leaseUsed, 'p99'),
+        ...{ threshold: 70, points: [5, 5], ...quiet, severity: 'warn', duty: 'recover' },
+        says: `The slowest of ${name} use more than 70 % of their lease; past it another takes the same reminders. Look at how long the database and the queue take.`,
+      }),
+    ),
   ];
 }
 
@@ -153,7 +162,7 @@ function share(name: Extract<Measure, `recent_${string}`>, atLeast: number): Mat
   });
 }
 
-function published(functionName: string, metricName: string, statistic: 'Maximum' | 'Sum'): Metric {
+function published(functionName: string, metricName: string, statistic: 'Maximum' | 'Sum' | 'p99'): Metric {
   const dimensionsMap = { [metricDimension]: functionName };
   return new Metric({ namespace: metricNamespace, metricName, dimensionsMap, statistic, period: minute });
 }

@@ -106,7 +106,7 @@ describe('what alarms read', () => {
     expect(answer).toEqual(Object.fromEntries(Object.keys(measures).map((name) => [name, 0])));
   });
 
-  test('of the sender is what it prints when a success cannot be recorded', async () => {
+  test('of the sender is what it prints when a success is recorded, and when another cannot be', async () => {
     const lines: string[] = [];
     const keep = (line: unknown) => void lines.push(String(line));
     vi.spyOn(console, 'log').mockImplementation(keep);
@@ -116,24 +116,31 @@ describe('what alarms read', () => {
     });
     const meter = functionMeter(webhookSenderFunction.name);
     const log = { info: () => undefined, warn: () => undefined, error: () => undefined };
-    const opened = { answer: 'opened', deliveryId: 'd', attemptNo: 1, key: 'k', payload: '{}' } as const;
-    const session = { post: async () => outcome('d', ''), close: async () => undefined };
+    const opened = { answer: 'opened', attemptNo: 1, key: 'k', payload: '{}', destination: 'to' } as const;
+    const sent = { ...opened, url: 'https://to.example/', deadlineMs: null };
+    const session = {
+      post: async ({ deliveryId }: { deliveryId: string }) => outcome(deliveryId, ''),
+      close: async () => undefined,
+    };
     await deliverInvitations(
       {
         ledger: {
-          open: async () => [{ ...opened, destination: 'to', url: 'https://to.example/', deadlineMs: null }],
-          settle: () => Promise.reject(new Error('gone')),
+          open: async ({ deliveryIds }) => deliveryIds.map((deliveryId) => ({ ...sent, deliveryId })),
+          async settle({ outcomes }) {
+            if (outcomes.some(({ deliveryId }) => deliveryId === 'stuck')) throw new Error('gone');
+            return [];
+          },
         },
         webhook: { prepare: async () => session },
         ...{ clock: systemClock, settings: settingsOf('rehearsal'), newToken: () => 'token' },
       },
       { worker, signal: new AbortController().signal, remainingMs: () => 60_000, log, meter },
-      [{ deliveryId: 'd', notBefore: 0 }],
+      ['stuck', 'well'].map((deliveryId) => ({ deliveryId, notBefore: 0 })),
     );
     meter.publish();
     vi.restoreAllMocks();
     const read = readFrom(webhookSenderFunction.name);
-    expect(read).toHaveLength(1);
+    expect(read).toHaveLength(2);
     expect([...printedIn(lines.join('\n')).keys()]).toEqual(expect.arrayContaining(read));
   });
 });
