@@ -37,6 +37,8 @@ export const faultPoints = {
   'show-evidence': 'The statement that reads all that is known of one reminder, for the same.',
   decide: 'The statement that carries out what a person decides.',
   forget: 'The statement that deletes what only a command run twice would ask for.',
+  'add-destination': 'The statement that registers the receiver of the canary.',
+  'invoke-schedule': 'The call of the schedule function that the canary makes, as a product.',
   'begin-transaction': 'The call that begins a transaction of a migration.',
   execute: 'One statement of a migration, or about a login.',
   'commit-transaction': 'The call that ends such a transaction: before it nothing of it stands.',

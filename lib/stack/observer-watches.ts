@@ -1,5 +1,7 @@
 // The alarms on what the functions measure of the ledger: reminders that are late, left behind, failing or for a person.
+import { Duration } from 'aws-cdk-lib';
 import { MathExpression, Metric, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import { canaryLateness, canaryMinutes, canaryReceiverFunction } from '../../lambdas/canary-receiver/contract.ts';
 import { claimFunction } from '../../lambdas/claim/contract.ts';
 import { leaseUsed, metricDimension, metricNamespace } from '../../lambdas/core/function-contract.ts';
 import { heartbeat, type Measure, observeFunction } from '../../lambdas/observe/contract.ts';
@@ -146,6 +148,22 @@ export function flowWatches(): Watch[] {
     ),
   ];
 }
+
+/** The alarm on the canary. It comes every five minutes or is late itself, so silence is a fault. */
+export const canaryLate: Watch = {
+  id: 'canary-late',
+  metric: published(canaryReceiverFunction.name, canaryLateness, 'Maximum').with({
+    period: Duration.minutes(canaryMinutes),
+  }),
+  ...{
+    threshold: 60 * seconds,
+    points: [2, 3],
+    missing: TreatMissingData.BREACHING,
+    severity: 'page',
+    duty: 'recover',
+  },
+  says: 'The reminder that the ledger sends itself every 5 min came more than 60 s late, or not at all: those of products do neither. Look at the log of canary, then at the other alarms.',
+};
 
 /** A measure of the observer. It may be published twice: a gauge, of which the greatest counts. */
 function observed(name: Measure): Metric {
