@@ -31,6 +31,8 @@ export const notDrilled: Readonly<Partial<Record<FaultPoint, string>>> = {
   'show-evidence': 'it only reads, for a person',
   decide: 'no reminder needs it: its lost answer is sent for again in test/functions/operate.test.ts',
   forget: 'it deletes what nothing needs any more, and the next run deletes the rest',
+  'add-destination': 'only the canary needs it: the next one registers it again',
+  'invoke-schedule': 'only the canary needs it: the next one is sent all the same',
   'describe-secret': 'it only reads: what is killed there is killed before put-secret-value',
   'begin-transaction': 'nothing of it stands before commit-transaction',
   'commit-transaction': 'no reminder needs migrate: test/functions/deployments.test.ts kills it there',
