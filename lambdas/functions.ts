@@ -1,4 +1,6 @@
 // Every function there is: what is built, deployed and run locally alike.
+import { canaryFunction } from './canary/contract.ts';
+import { canaryReceiverFunction } from './canary-receiver/contract.ts';
 import { claimFunction } from './claim/contract.ts';
 import type { FunctionContract } from './core/function-contract.ts';
 import { migrateFunction } from './migrate/contract.ts';
@@ -19,4 +21,6 @@ export const functions: readonly FunctionContract[] = [
   observeFunction,
   retainFunction,
   operateFunction,
+  canaryFunction,
+  canaryReceiverFunction,
 ];

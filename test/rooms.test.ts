@@ -18,7 +18,7 @@ interface Room {
 /** Node's own modules that neither open a connection nor start a process are no dependency on anything. */
 const pure = 'node:(crypto|buffer|util|assert|diagnostics_channel)$';
 const core = 'lambdas/core/';
-const adapters = 'lambdas/(store|secrets|queue|webhook|events|archive|runtime)/';
+const adapters = 'lambdas/(store|secrets|queue|webhook|events|archive|product|runtime)/';
 const contracts = 'lambdas/[^/]+/contract(-[a-z-]+)?\\.ts$';
 const sharedByStackAndLocal = 'lambdas/(functions|core/(settings|function-contract|database-roles))\\.ts$';
 
@@ -59,6 +59,11 @@ const rooms: readonly Room[] = [
     holds: /^lambdas\/archive\//,
     sentence: 'lambdas/archive is an adapter. It imports core and the S3 client',
     mayImport: oneOf(core, 'lambdas/archive/', 'node:', '@aws-sdk/client-s3$'),
+  },
+  {
+    holds: /^lambdas\/product\//,
+    sentence: 'lambdas/product is an adapter. It imports core, contracts and the Lambda client',
+    mayImport: oneOf(core, 'lambdas/product/', contracts, 'node:', '@aws-sdk/client-lambda$'),
   },
   {
     holds: /^lambdas\/webhook\//,

@@ -1,6 +1,7 @@
 // One tick: gives parked rows back, drains what is due in batches around rows that fail, and announces what came to an end.
 import { type DispatchAnswer, type DispatchTools, dispatch } from './dispatch.ts';
 import { LedgerError } from './errors.ts';
+import { leaseUsed } from './function-contract.ts';
 import type { Announcements, ClaimAnswer, CommandToken, Ledger, Log, Meter, Worker } from './ports.ts';
 import type { Settings } from './settings.ts';
 
@@ -144,13 +145,22 @@ class Tick {
   /** A row that cannot be marked keeps its neighbours unmarked, and no more: their invitations do their work without it. */
   async #dispatch(token: CommandToken, batch: ClaimAnswer): Promise<DispatchAnswer> {
     try {
-      return await dispatch(this.#tools, token, batch);
+      const handed = await dispatch(this.#tools, token, batch);
+      if (batch.claimed.length > 0) this.#measure(batch, handed);
+      return handed;
     } catch (error) {
       if (!(error instanceof LedgerError && error.concernsRows)) throw error;
       this.#run.log.error('dispatch_failed', { token, error });
       this.#run.meter.count('dispatch_failed');
-      return { enqueued: 0, released: 0, queueRefused: false };
+      return { enqueued: 0, released: 0, publishMs: 0, queueRefused: false };
     }
+  }
+
+  /** What the hand-over took of the lease: past it another claim takes the same rows. */
+  #measure({ askedAt }: ClaimAnswer, { publishMs }: DispatchAnswer): void {
+    const { clock, settings } = this.#tools;
+    this.#run.meter.milliseconds('publish', publishMs);
+    this.#run.meter.percent(leaseUsed, (100 * (clock.monotonic() - askedAt)) / (settings.leaseSeconds * 1000));
   }
 
   /**

@@ -1,5 +1,6 @@
 // One batch of invitations: waits until they are due, opens attempts, sends, settles as answers come, and last what must be alone.
 import { LedgerError } from './errors.ts';
+import { leaseUsed } from './function-contract.ts';
 import type {
   AttemptResult,
   Clock,
@@ -65,6 +66,8 @@ class Delivery {
   readonly #failed = new Set<string>();
   readonly #answered: Outcome[] = [];
   #settling: Promise<void> | null = null;
+  /** When each lease was asked for, monotonic, by the token of its open. */
+  readonly #begun = new Map<CommandToken, number>();
   /** Ids that must be opened alone. */
   readonly #alone: string[] = [];
   #waitLeftMs: number;
@@ -100,6 +103,7 @@ class Delivery {
     const { ledger, newToken, clock } = this.#tools;
     const token = newToken();
     const since = { monotonic: clock.monotonic(), wall: clock.wall() };
+    this.#begun.set(token, since.monotonic);
     let answers: OpenAnswer[];
     try {
       answers = await this.#whileTime(
@@ -204,11 +208,19 @@ class Delivery {
       // In a group only a lost answer is worth waiting for: one locked row must not keep its neighbours.
       const settled = outcomes.length > 1 ? await settle() : await this.#whileTime(0, settle);
       for (const one of settled) this.#run.log.info('settle', { ...one, token });
+      for (const { openToken } of outcomes) this.#measure(openToken);
     } catch (error) {
       if (outcomes.length === 1) return this.#settleFailed(outcomes, error);
       // Under the same token: what the group may have recorded after all is not recorded again.
       await Promise.all(outcomes.map((outcome) => this.#settle([outcome], token)));
     }
+  }
+
+  #measure(openToken: CommandToken): void {
+    const { clock, settings } = this.#tools;
+    const now = clock.monotonic();
+    const took = now - (this.#begun.get(openToken) ?? now);
+    this.#run.meter.percent(leaseUsed, (100 * took) / (settings.leaseSeconds * 1000));
   }
 
   /** Runs a command again, with its token, while `reserveMs` and its own longest time are left. */

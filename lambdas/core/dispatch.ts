@@ -11,6 +11,8 @@ export interface DispatchTools {
 export interface DispatchAnswer {
   readonly enqueued: number;
   readonly released: number;
+  /** How long the queue took, in milliseconds. */
+  readonly publishMs: number;
   /** A whole SendMessageBatch was refused: the queue is in trouble, claiming more helps nobody. */
   readonly queueRefused: boolean;
 }
@@ -25,20 +27,21 @@ export async function dispatch(
   claimToken: CommandToken,
   { claimed, askedAt }: ClaimAnswer,
 ): Promise<DispatchAnswer> {
-  if (claimed.length === 0) return { enqueued: 0, released: 0, queueRefused: false };
-  const elapsedMs = tools.clock.monotonic() - askedAt;
+  if (claimed.length === 0) return { enqueued: 0, released: 0, publishMs: 0, queueRefused: false };
+  const begun = tools.clock.monotonic();
   const { accepted, refused, batchRefused } = await tools.invitations.publish(
     claimed.map(({ deliveryId, notBefore, dueInMs }) => ({
       deliveryId,
       notBefore,
-      delaySeconds: (dueInMs - elapsedMs) / 1000,
+      delaySeconds: (dueInMs - (begun - askedAt)) / 1000,
     })),
   );
+  const publishMs = tools.clock.monotonic() - begun;
   // First what nothing else will advance: an accepted message does its work without its mark.
   const released =
     refused.length === 0
       ? 0
       : await tools.ledger.release({ token: tools.newToken(), claimToken, deliveryIds: refused });
   const enqueued = accepted.length === 0 ? 0 : await tools.ledger.enqueue({ claimToken, receipts: accepted });
-  return { enqueued, released, queueRefused: batchRefused };
+  return { enqueued, released, publishMs, queueRefused: batchRefused };
 }

@@ -46,6 +46,8 @@ export const faultPoints = {
   'delete-dead-letters': 'One call that deletes those that have no use any more.',
   'get-queue-attributes': 'One call that counts what a queue holds.',
   forget: 'The statement that deletes what only a command run twice would ask for.',
+  'add-destination': 'The statement that registers the receiver of the canary.',
+  'invoke-schedule': 'The call of the schedule function that the canary makes, as a product.',
   'begin-transaction': 'The call that begins a transaction of a migration.',
   execute: 'One statement of a migration, or about a login.',
   'commit-transaction': 'The call that ends such a transaction: before it nothing of it stands.',

@@ -15,14 +15,26 @@ export type EnvironmentName =
   | 'SIGNING_SECRET_ARN'
   | 'ARCHIVE_BUCKET'
   | 'RETENTION_POLICY'
+  | 'SCHEDULE_FUNCTION'
+  | 'CANARY_URL'
   | 'WEBHOOK_TRUSTED_CIDRS';
 
 /** One deployed function. Its bundle is `dist/functions/<name>/index.mjs`, its handler `index.handler`. */
 export interface FunctionContract {
-  readonly name: 'schedule' | 'claim' | 'webhook-sender' | 'migrate' | 'rotate' | 'observe' | 'retain' | 'operate';
+  readonly name:
+    | 'schedule'
+    | 'claim'
+    | 'webhook-sender'
+    | 'migrate'
+    | 'rotate'
+    | 'observe'
+    | 'retain'
+    | 'operate'
+    | 'canary'
+    | 'canary-receiver';
   readonly purpose: string;
-  /** Whose grants it works with in the database. `owner`: those of the cluster's owner, who may do anything. */
-  readonly databaseRole: DatabaseRole | 'owner';
+  /** Whose grants it works with in the database. `owner`: those of the cluster's owner, who may do anything. Null: it has none. */
+  readonly databaseRole: DatabaseRole | 'owner' | null;
   readonly environment: readonly EnvironmentName[];
   /** Read when present; never set by the stack. */
   readonly localEnvironment: readonly EnvironmentName[];
@@ -35,3 +47,6 @@ export const metricNamespace = 'ReminderLedger';
 
 /** The one dimension of such a metric; its value is the name of the function. An alarm with any other set sees no data. */
 export const metricDimension = 'service';
+
+/** The metric of what a claim or a sender used of its lease, in percent, from before it asked for it until it was done. */
+export const leaseUsed = 'lease_used';

@@ -306,8 +306,9 @@ export interface Log {
   error(event: string, fields?: Record<string, unknown>): void;
 }
 
-/** Counts and durations for CloudWatch, named by verb. */
+/** Counts, durations and shares for CloudWatch, named by verb. */
 export interface Meter {
   count(name: string, value?: number): void;
   milliseconds(name: string, value: number): void;
+  percent(name: string, value: number): void;
 }

@@ -11,13 +11,14 @@ export interface FunctionMeter extends Meter {
 
 /**
  * The metrics of one function. Each is published under exactly one dimension, `service` = the function's name in its
- * contract: an alarm with any other set of dimensions sees no data. Units: `Count` and `Milliseconds`.
+ * contract: an alarm with any other set of dimensions sees no data. Units: `Count`, `Milliseconds`, `Percent`.
  */
 export function functionMeter(functionName: string): FunctionMeter {
   const metrics = new Metrics({ namespace: metricNamespace, serviceName: functionName });
   return {
     count: (name, value = 1) => void metrics.addMetric(name, MetricUnit.Count, value),
     milliseconds: (name, value) => void metrics.addMetric(name, MetricUnit.Milliseconds, value),
+    percent: (name, value) => void metrics.addMetric(name, MetricUnit.Percent, value),
     publish: () => {
       if (metrics.hasStoredMetrics()) metrics.publishStoredMetrics();
     },

@@ -1,6 +1,6 @@
 // Signs webhooks by Standard Webhooks v1, with a secret of its own for each destination.
 import { hkdfSync } from 'node:crypto';
-import { Webhook } from 'standardwebhooks';
+import { Webhook, WebhookVerificationError } from 'standardwebhooks';
 
 /** The secret that all destinations' secrets are derived from; `previous` exists while a rotation overlaps. */
 export interface SigningRoots {
@@ -36,14 +36,43 @@ export function signedHeaders(
   roots: SigningRoots,
   at: Date,
 ): SignedHeaders {
-  const inUse = roots.previous === undefined ? [roots.current] : [roots.current, roots.previous];
   return {
     'webhook-id': request.deliveryId,
     'webhook-timestamp': String(Math.floor(at.getTime() / 1000)),
-    'webhook-signature': inUse
-      .map((root) => new Webhook(deriveSigningSecret(root, request.destination)))
+    'webhook-signature': webhooksOf(request.destination, roots)
       .map((webhook) => webhook.sign(request.deliveryId, at, request.payload))
       .join(' '),
     'idempotency-key': request.key,
   };
+}
+
+/**
+ * Whether a request was signed for the destination, with a root that is in use, within five minutes of this clock.
+ * @param request its headers by their names in lower case, and the text of its body
+ */
+export function isSigned(
+  request: {
+    readonly destination: string;
+    readonly headers: Readonly<Record<string, string | undefined>>;
+    readonly payload: string;
+  },
+  roots: SigningRoots,
+): boolean {
+  const headers = Object.fromEntries(
+    ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => [name, request.headers[name] ?? '']),
+  );
+  return webhooksOf(request.destination, roots).some((webhook) => {
+    try {
+      webhook.verify(request.payload, headers, { jsonParse: false });
+      return true;
+    } catch (error) {
+      if (error instanceof WebhookVerificationError) return false;
+      throw error;
+    }
+  });
+}
+
+function webhooksOf(destination: string, { current, previous }: SigningRoots): Webhook[] {
+  const inUse = previous === undefined ? [current] : [current, previous];
+  return inUse.map((root) => new Webhook(deriveSigningSecret(root, destination)));
 }

@@ -1,7 +1,8 @@
 // A small HTTP service on the loopback: what the imitated AWS services have in common.
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
-import { createServer, type IncomingHttpHeaders, type IncomingMessage } from 'node:http';
+import { createServer, type IncomingHttpHeaders, type IncomingMessage, type ServerResponse } from 'node:http';
+import { createServer as createTlsServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
 
 /** A request, read whole. */
@@ -45,11 +46,13 @@ export interface ServiceOptions {
   readonly contentType?: string;
   /** The longest body; a longer one is refused with 413. @default 12 MiB */
   readonly limitBytes?: number;
+  /** Key and certificate, PEM, to speak https. @default plain http */
+  readonly tls?: { readonly key: string; readonly cert: string };
 }
 
 /** A listening service. */
 export interface Service {
-  /** Such as `http://127.0.0.1:4566`. */
+  /** Such as `http://127.0.0.1:4566`, without a path. */
   readonly endpoint: string;
   /** Breaks open connections and stops listening. */
   close(): Promise<void>;
@@ -63,21 +66,22 @@ export async function serve(
   options: ServiceOptions,
   handle: (request: ServiceRequest) => Promise<ServiceAnswer>,
 ): Promise<Service> {
-  const { port = 0, contentType = 'application/json', limitBytes = 12 * 1024 * 1024 } = options;
-  const server = createServer(async (message, response) => {
-    const answer = await read(message, limitBytes).then(handle).catch(errorAnswer);
-    if (answer === 'never') return;
-    if (answer === null) return void message.socket.destroy();
-    const { status = 200, headers, body = '' } = answer;
+  const { port = 0, contentType = 'application/json', limitBytes = 12 * 1024 * 1024, tls } = options;
+  const answer = async (message: IncomingMessage, response: ServerResponse) => {
+    const answered = await read(message, limitBytes).then(handle).catch(errorAnswer);
+    if (answered === 'never') return;
+    if (answered === null) return void message.socket.destroy();
+    const { status = 200, headers, body = '' } = answered;
     response.writeHead(status, { 'content-type': contentType, 'x-amzn-requestid': randomUUID(), ...headers });
     response.end(typeof body === 'string' ? body : JSON.stringify(body));
-  });
+  };
+  const server = tls === undefined ? createServer(answer) : createTlsServer(tls, answer);
   // A frozen execution environment keeps its connections for minutes; closing one meanwhile would be a fault nobody asked for.
   server.keepAliveTimeout = 3_600_000;
   server.listen(port, '127.0.0.1');
   await once(server, 'listening');
   return {
-    endpoint: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    endpoint: `${tls === undefined ? 'http' : 'https'}://127.0.0.1:${(server.address() as AddressInfo).port}`,
     async close() {
       server.close();
       server.closeAllConnections();

@@ -6,7 +6,7 @@ import type { LambdaHost } from './lambda-host.ts';
 const payloadLimit = 6 * 1024 * 1024;
 
 /** Serves Invoke by name, name and alias, or ARN. @param port 0: any free port */
-export async function startLambdaApi(host: LambdaHost, port = 0): Promise<Service> {
+export async function startLambdaApi(host: Pick<LambdaHost, 'invoke' | 'invokeAsync'>, port = 0): Promise<Service> {
   return serve({ port }, async ({ method, path, query, headers, body }) => {
     const reference = /^\/2015-03-31\/functions\/([^/]+)\/invocations$/.exec(path)?.[1];
     if (method !== 'POST' || reference === undefined) {

@@ -1,21 +1,23 @@
 // Local AWS: all the services together, running the very bundles that deploy.
-import { randomBytes, randomUUID } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import { existsSync } from 'node:fs';
-import { mkdir, readFile, rm, writeFile } from 'node:fs/promises';
+import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import pg from 'pg';
+import { canaryFunction, canaryMinutes, canaryProduct } from '../../lambdas/canary/contract.ts';
+import { canaryReceiverAlias, canaryReceiverFunction } from '../../lambdas/canary-receiver/contract.ts';
 import { claimFunction } from '../../lambdas/claim/contract.ts';
-import { type DatabaseRole, databaseRoles, firstLogin } from '../../lambdas/core/database-roles.ts';
+import type { DatabaseRole } from '../../lambdas/core/database-roles.ts';
 import type { EnvironmentName, FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { type Settings, type Stage, settingsOf } from '../../lambdas/core/settings.ts';
 import { functions as contracts } from '../../lambdas/functions.ts';
 import { observeFunction } from '../../lambdas/observe/contract.ts';
-import { type OperateDuty, operateFunction } from '../../lambdas/operate/contract.ts';
+import { operateFunction } from '../../lambdas/operate/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
-import { accountId, arn, region } from './addresses.ts';
+import { accountId, region } from './addresses.ts';
 import { type Bucket, startBucket } from './bucket.ts';
 import { type DataApi, startDataApi } from './data-api.ts';
 import { type EventBus, startEventBus } from './event-bus.ts';
@@ -24,10 +26,23 @@ import { startFunctionUrl } from './function-urls.ts';
 import { startLambdaApi } from './lambda-api.ts';
 import type { HostedFunction } from './lambda-environment.ts';
 import { type LambdaHost, type Rehearsal, startLambdaHost } from './lambda-host.ts';
+import {
+  databaseSecretArn,
+  loginSecretArn,
+  loginSecretArns,
+  loginSecrets,
+  loginsIn,
+  owner,
+  ownerSecretArn,
+  signingSecret,
+  signingSecretArn,
+} from './ledger-secrets.ts';
 import { type Postgres, startPostgres } from './postgres.ts';
 import { type Queue, startQueue } from './queue.ts';
 import { type Scheduler, startScheduler } from './scheduler.ts';
 import { type Secrets, startSecrets } from './secrets.ts';
+
+export { loginSecretArn, loginSecretArns } from './ledger-secrets.ts';
 
 /** How to start. */
 export interface LocalAwsOptions {
@@ -48,6 +63,8 @@ export interface LocalAwsOptions {
   readonly trustedCidrs?: string;
   /** A certificate authority, PEM, that the sender trusts beside the public ones. @default none */
   readonly caFile?: string;
+  /** What the canary's receiver speaks https with; the sender must trust it by `caFile`. @default none: no canary is sent */
+  readonly canary?: { readonly key: string; readonly cert: string };
   /** The most messages one invocation of the sender gets. @default the stage's */
   readonly senderBatchSize?: number;
   /** What a rehearsal does to the processes of the functions: fault plans, a wall clock that is wrong. @default nothing */
@@ -84,16 +101,6 @@ export interface LocalAws {
 }
 
 const databaseName = 'ledger';
-/** No superuser, as the owner of an Aurora cluster is none: what it may not do there fails here. */
-const owner = { user: 'ledger_owner', password: 'local' };
-const ownerSecretArn = arn('secretsmanager', 'secret:database-owner');
-/** The secret with the login of a role. */
-export const loginSecretArn = (role: DatabaseRole): string =>
-  arn('secretsmanager', `secret:${role.replaceAll('_', '-')}`);
-const roles = Object.keys(databaseRoles) as DatabaseRole[];
-/** As `LOGIN_SECRET_ARNS` has them. @param some @default all */
-export const loginSecretArns = (some: readonly DatabaseRole[] = roles): string => some.map(loginSecretArn).join(',');
-const signingSecretArn = arn('secretsmanager', 'secret:signing');
 
 /** How many environments of a function may run at once. A claim never overlaps itself by much: a tick ends within its period. */
 const concurrency: Readonly<Record<FunctionContract['name'], (settings: Settings) => number>> = {
@@ -105,6 +112,8 @@ const concurrency: Readonly<Record<FunctionContract['name'], (settings: Settings
   observe: () => 2,
   retain: () => 1,
   operate: () => 2,
+  canary: () => 1,
+  'canary-receiver': () => 2,
 };
 
 /**
@@ -144,6 +153,22 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
     const dataApi = await startDataApi({ postgres, accounts: loginsIn(secrets) });
     stops.push(() => dataApi.close());
 
+    // What functions call by Lambda is there before they are.
+    const late: Pick<LambdaHost, 'invoke' | 'invokeAsync'> = {
+      invoke: (...call) => host.invoke(...call),
+      invokeAsync: (...call) => host.invokeAsync(...call),
+    };
+    const lambda = await startLambdaApi(late);
+    stops.push(() => lambda.close());
+    const urlOf = async (functionName: string, qualifier: string, open?: LocalAwsOptions['canary']) => {
+      const url = await startFunctionUrl({ host: late, functionName, qualifier, ...(open && { open }) });
+      stops.push(() => url.close());
+      return `${url.endpoint}/`;
+    };
+    const canaryUrl = options.canary
+      ? await urlOf(canaryReceiverFunction.name, canaryReceiverAlias, options.canary)
+      : '';
+
     const environment = {
       AWS_REGION: region,
       AWS_ACCESS_KEY_ID: accountId,
@@ -153,6 +178,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       AWS_ENDPOINT_URL_EVENTBRIDGE: bus.endpoint,
       AWS_ENDPOINT_URL_SECRETS_MANAGER: secrets.endpoint,
       AWS_ENDPOINT_URL_S3: archive.endpoint,
+      AWS_ENDPOINT_URL_LAMBDA: lambda.endpoint,
     };
     const trustedCidrs = options.trustedCidrs ?? '127.0.0.0/8,::1/128';
     const variables: Readonly<Record<Exclude<EnvironmentName, 'DATABASE_SECRET_ARN'>, string>> = {
@@ -165,6 +191,8 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       EVENT_BUS_NAME: bus.name,
       SIGNING_SECRET_ARN: signingSecretArn,
       ARCHIVE_BUCKET: archive.name,
+      SCHEDULE_FUNCTION: `${scheduleFunction.name}:${canaryProduct}`,
+      CANARY_URL: canaryUrl,
       RETENTION_POLICY: JSON.stringify({ finishedDays: 90, byProducer: {} }),
       WEBHOOK_TRUSTED_CIDRS: trustedCidrs,
     };
@@ -203,13 +231,6 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       }
     };
 
-    const lambda = await startLambdaApi(host);
-    stops.push(() => lambda.close());
-    const urlOf = async (qualifier: OperateDuty) => {
-      const url = await startFunctionUrl({ host, functionName: operateFunction.name, qualifier });
-      stops.push(() => url.close());
-      return `${url.endpoint}/`;
-    };
     const eventSource = startEventSourceMapping({
       host,
       functionName: webhookSenderFunction.name,
@@ -231,6 +252,13 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       invoke: () => host.invokeAsync(observeFunction.name, '{}', 'tick'),
     });
     stops.push(() => observing.stop());
+    if (options.canary) {
+      const singing = startScheduler({
+        periodSeconds: canaryMinutes * 60,
+        invoke: () => host.invokeAsync(canaryFunction.name, '{}', 'tick'),
+      });
+      stops.push(() => singing.stop());
+    }
 
     const outputs = {
       ScheduleFunctionName: scheduleFunction.name,
@@ -245,18 +273,17 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       DeadLetterQueueUrl: queue.deadLetterUrl,
       EventBusName: bus.name,
       ArchiveBucketName: archive.name,
-      InspectUrl: await urlOf('inspect'),
-      DecideUrl: await urlOf('decide'),
-      RecoverUrl: await urlOf('recover'),
+      InspectUrl: await urlOf(operateFunction.name, 'inspect'),
+      DecideUrl: await urlOf(operateFunction.name, 'decide'),
+      RecoverUrl: await urlOf(operateFunction.name, 'recover'),
     };
-    const callers = { ...environment, AWS_ENDPOINT_URL_LAMBDA: lambda.endpoint };
     const endpoints = join(directory, 'endpoints.json');
-    const running = { pid: process.pid, stage: options.stage, environment: callers, outputs, trustedCidrs };
+    const running = { pid: process.pid, stage: options.stage, environment, outputs, trustedCidrs };
     await writeFile(endpoints, `${JSON.stringify(running, null, 2)}\n`);
     stops.push(() => rm(endpoints, { force: true }));
     return {
       settings,
-      environment: callers,
+      environment,
       outputs,
       postgres,
       databaseUrl: postgres.url(databaseName),
@@ -295,34 +322,4 @@ async function createDatabase(postgres: Postgres): Promise<void> {
   } finally {
     await client.end();
   }
-}
-
-function databaseSecretArn({ databaseRole }: FunctionContract): string {
-  return databaseRole === 'owner' ? ownerSecretArn : loginSecretArn(databaseRole);
-}
-
-/** Kept with the data, as rotations left them; migrate gives the database what they hold. */
-async function loginSecrets(directory: string, fresh: boolean) {
-  const file = join(directory, 'login-secrets.json');
-  if (fresh) await rm(file, { force: true });
-  const secretOf = (role: DatabaseRole) =>
-    JSON.stringify({ username: firstLogin(role), password: randomBytes(20).toString('hex') });
-  return { file, begin: new Map(roles.map((role) => [loginSecretArn(role), secretOf(role)])) };
-}
-
-/** As the Data API does: it reads the secret that a caller names. */
-function loginsIn(secrets: Secrets) {
-  return (secretArn: string) => {
-    const { username: user, password } = JSON.parse(secrets.current(secretArn) ?? '{}');
-    return typeof user === 'string' && typeof password === 'string' ? { user, password } : undefined;
-  };
-}
-
-/** Kept with the data: receivers know the secrets that are derived from it. */
-async function signingSecret(directory: string, fresh: boolean): Promise<string> {
-  const file = join(directory, 'signing-secret.json');
-  if (!fresh && existsSync(file)) return readFile(file, 'utf8');
-  const secret = JSON.stringify({ current: randomBytes(32).toString('base64url') });
-  await writeFile(file, secret, { mode: 0o600 });
-  return secret;
 }

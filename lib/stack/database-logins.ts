@@ -48,7 +48,11 @@ export class DatabaseLogins extends Construct {
   /** Lets a function work on the database with the login of the role that its contract names. */
   grantLogin(to: LedgerFunction): void {
     const role = to.contract.databaseRole;
-    if (role === 'owner') throw new Error(`${to.contract.name} works as the owner, which needs no login made for it`);
+    if (role === null || role === 'owner') {
+      throw new Error(
+        `${to.contract.name} works as ${role ?? 'nobody'} in the database, which needs no login made for it`,
+      );
+    }
     this.#props.database.grantStatements(to, this.secretArn(role));
   }
 

@@ -20,6 +20,8 @@ export interface StageDefaults {
   /** How far back the database can be restored, to the second. */
   readonly backupRetention: Duration;
   readonly logRetention: RetentionDays;
+  /** Whether a canary goes the whole way every five minutes. */
+  readonly canary: boolean;
   /** What becomes of the database, the dead letters, the signing root and the logs when the stack is deleted. */
   readonly removalPolicy: RemovalPolicy.RETAIN | RemovalPolicy.DESTROY;
 }
@@ -30,6 +32,7 @@ const stages: Readonly<Record<DeploymentStage, StageDefaults>> = {
     reader: true,
     backupRetention: Duration.days(35),
     logRetention: RetentionDays.THREE_MONTHS,
+    canary: true,
     removalPolicy: RemovalPolicy.RETAIN,
   },
   dev: {
@@ -37,6 +40,7 @@ const stages: Readonly<Record<DeploymentStage, StageDefaults>> = {
     reader: false,
     backupRetention: Duration.days(1),
     logRetention: RetentionDays.ONE_WEEK,
+    canary: false,
     removalPolicy: RemovalPolicy.DESTROY,
   },
 };

@@ -13,7 +13,7 @@ import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
 import type { LedgerFunction } from './ledger-function.ts';
-import { flowWatches, observerSilent, stateWatches } from './observer-watches.ts';
+import { canaryLate, flowWatches, observerSilent, stateWatches } from './observer-watches.ts';
 import type { ReminderLedgerProps } from './reminder-ledger-props.ts';
 import { functionWatches, serviceWatches, type WatchedServices } from './service-watches.ts';
 import type { Watch } from './watch.ts';
@@ -21,6 +21,8 @@ import type { Watch } from './watch.ts';
 /** What {@link LedgerAlarms} watch. */
 export interface LedgerAlarmsProps extends WatchedServices, Pick<ReminderLedgerProps, 'alarmTopics' | 'owners'> {
   readonly functions: readonly LedgerFunction[];
+  /** Whether there is a canary. */
+  readonly canary: boolean;
 }
 
 /**
@@ -42,7 +44,8 @@ export class LedgerAlarms extends Construct {
       alarm.node.addDependency(props.schedules);
       return alarm;
     };
-    for (const watch of [...serviceWatches(props), ...flowWatches()]) this.#tell(watch, afterTicks(watch));
+    for (const watch of [...serviceWatches(props), ...flowWatches(), ...(props.canary ? [canaryLate] : [])])
+      this.#tell(watch, afterTicks(watch));
     const silent = afterTicks(observerSilent);
     this.#tell(observerSilent, silent);
     for (const watch of stateWatches()) {

@@ -178,10 +178,10 @@ export class LedgerFunction extends Construct {
   /**
    * The URL of an alias, which lets in nobody but whom IAM lets. Grant it through the URL alone: who may invoke the
    * alias itself could write the event, and so who they are.
+   * @param authType NONE lets in everybody: for a function that verifies each request itself @default IAM
    */
-  url(aliasName: string): FunctionUrl {
-    const url =
-      this.#urls.get(aliasName) ?? this.alias(aliasName).addFunctionUrl({ authType: FunctionUrlAuthType.AWS_IAM });
+  url(aliasName: string, authType: FunctionUrlAuthType = FunctionUrlAuthType.AWS_IAM): FunctionUrl {
+    const url = this.#urls.get(aliasName) ?? this.alias(aliasName).addFunctionUrl({ authType });
     this.#urls.set(aliasName, url);
     return url;
   }

@@ -1,6 +1,9 @@
 // The alarms on what the functions measure of the ledger: reminders that are late, left behind, failing or for a person.
+import { Duration } from 'aws-cdk-lib';
 import { MathExpression, Metric, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
-import { metricDimension, metricNamespace } from '../../lambdas/core/function-contract.ts';
+import { canaryLateness, canaryMinutes, canaryReceiverFunction } from '../../lambdas/canary-receiver/contract.ts';
+import { claimFunction } from '../../lambdas/claim/contract.ts';
+import { leaseUsed, metricDimension, metricNamespace } from '../../lambdas/core/function-contract.ts';
 import { heartbeat, type Measure, observeFunction } from '../../lambdas/observe/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
 import { minute, type Watch } from './watch.ts';
@@ -135,8 +138,32 @@ export function flowWatches(): Watch[] {
       ...{ threshold: 1, points: [1, 1], ...quiet, severity: 'warn', duty: 'recover' },
       says: 'A receiver took a reminder, and the ledger could not record it: it will be sent again. Look at the sender’s log and the database.',
     },
+    ...[claimFunction, webhookSenderFunction].map(
+      ({ name }): Watch => ({
+        id: `lease-headroom-${name}`,
+        metric: published(name, leaseUsed, 'p99'),
+        ...{ threshold: 70, points: [5, 5], ...quiet, severity: 'warn', duty: 'recover' },
+        says: `The slowest of ${name} use more than 70 % of their lease; past it another takes the same reminders. Look at how long the database and the queue take.`,
+      }),
+    ),
   ];
 }
+
+/** The alarm on the canary. It comes every five minutes or is late itself, so silence is a fault. */
+export const canaryLate: Watch = {
+  id: 'canary-late',
+  metric: published(canaryReceiverFunction.name, canaryLateness, 'Maximum').with({
+    period: Duration.minutes(canaryMinutes),
+  }),
+  ...{
+    threshold: 60 * seconds,
+    points: [2, 3],
+    missing: TreatMissingData.BREACHING,
+    severity: 'page',
+    duty: 'recover',
+  },
+  says: 'The reminder that the ledger sends itself every 5 min came more than 60 s late, or not at all: those of products do neither. Look at the log of canary, then at the other alarms.',
+};
 
 /** A measure of the observer. It may be published twice: a gauge, of which the greatest counts. */
 function observed(name: Measure): Metric {
@@ -153,7 +180,7 @@ function share(name: Extract<Measure, `recent_${string}`>, atLeast: number): Mat
   });
 }
 
-function published(functionName: string, metricName: string, statistic: 'Maximum' | 'Sum'): Metric {
+function published(functionName: string, metricName: string, statistic: 'Maximum' | 'Sum' | 'p99'): Metric {
   const dimensionsMap = { [metricDimension]: functionName };
   return new Metric({ namespace: metricNamespace, metricName, dimensionsMap, statistic, period: minute });
 }

@@ -151,6 +151,12 @@ export interface ReminderLedgerProps {
    */
   readonly tracing?: boolean;
   /**
+   * A reminder every five minutes, as a product would ask for it, to a receiver of the ledger's own, and an alarm on its
+   * lateness. The receiver's function URL is open to everybody, and takes what the ledger signed for it alone.
+   * @default true in production, false in dev
+   */
+  readonly canary?: boolean;
+  /**
    * Numbers of the queue. Synthesis fails with the inequality that does not hold between them.
    * @default the stage's settings
    */

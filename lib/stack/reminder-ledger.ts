@@ -4,6 +4,7 @@ import { Duration } from 'aws-cdk-lib';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import { Construct } from 'constructs';
+import { canaryProduct } from '../../lambdas/canary/contract.ts';
 import { claimFunction } from '../../lambdas/claim/contract.ts';
 import type { FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { brokenInequalities, type Settings, settingsOf } from '../../lambdas/core/settings.ts';
@@ -15,6 +16,7 @@ import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
 import { ArchiveBucket } from './archive-bucket.ts';
+import { addCanary, type Canary } from './canary.ts';
 import { DatabaseLogins } from './database-logins.ts';
 import { defaultsOf, deploymentStageOf } from './deployment-stages.ts';
 import { GradualDeployment } from './gradual-deployment.ts';
@@ -48,6 +50,8 @@ export class ReminderLedger extends Construct {
   readonly observe: LedgerFunction;
   readonly retain: LedgerFunction;
   readonly operate: LedgerFunction;
+  /** What sends the canary, and what receives it. @default none, see the prop `canary` */
+  readonly canary: Canary | undefined;
   readonly alarms: LedgerAlarms;
 
   /** @throws {Error} when a prop cannot be deployed; what does not fit together fails synthesis, with all its sentences */
@@ -127,13 +131,15 @@ export class ReminderLedger extends Construct {
     schedules.run(this.claim, 'Tick', migration);
     schedules.run(this.observe, 'Observation', migration);
     schedules.run(this.retain, 'Retention', migration, Duration.days(1));
+    this.canary = (props.canary ?? defaults.canary) ? addCanary(this, functionOf, { schedules, migration }) : undefined;
     this.alarms = new LedgerAlarms(this, 'Alarms', {
       alarmTopics: props.alarmTopics,
       owners: props.owners,
       functions: [
         ...[this.migrate, this.schedule, this.claim, this.webhookSender, this.rotate, this.observe, this.retain],
-        this.operate,
+        ...[this.operate, ...Object.values(this.canary ?? {})],
       ],
+      canary: this.canary !== undefined,
       claim: this.claim,
       queue: this.queue,
       schedules,
@@ -157,13 +163,14 @@ export class ReminderLedger extends Construct {
    * Lets a product schedule, cancel, reschedule and see its own reminders. The product gets an alias of the schedule
    * function, and the alias is how the ledger knows who calls: grant it to nothing that is not that product.
    * A Lambda function also gets the alias's ARN as `REMINDER_SCHEDULE_FUNCTION_<PRODUCT>`, in capitals, `-` as `_`.
-   * @param product 1 to 63 of a-z, 0-9 and -, starting with a letter; not `default`, which is every caller without an alias
+   * @param product 1 to 63 of a-z, 0-9 and -, starting with a letter; not `default`, which is every caller without an
+   * alias, and not `canary`, which is the ledger's own
    * @throws {Error} when `product` is anything else
    */
   grantSchedule(grantee: IGrantable, product: string): Grant {
-    if (!/^(?!default$)[a-z][a-z0-9-]{0,62}$/.test(product)) {
+    if (!/^[a-z][a-z0-9-]{0,62}$/.test(product) || ['default', canaryProduct].includes(product)) {
       throw new Error(
-        `product: got ${JSON.stringify(product)}; use 1 to 63 of a-z, 0-9 and -, starting with a letter, but not "default"`,
+        `product: got ${JSON.stringify(product)}; use 1 to 63 of a-z, 0-9 and -, starting with a letter, but neither "default" nor "canary"`,
       );
     }
     const alias = this.schedule.alias(product);

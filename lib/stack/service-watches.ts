@@ -73,7 +73,7 @@ export function functionWatches(fn: LedgerFunction): Watch[] {
   const { name } = fn.contract;
   const onCall = { missing: TreatMissingData.NOT_BREACHING, severity: 'warn', duty: 'recover' } as const;
   const of = { statistic: 'Sum', period: minute };
-  const rare = ['migrate', 'rotate', 'retain'].includes(name);
+  const rare = ['migrate', 'rotate', 'retain', 'canary', 'canary-receiver'].includes(name);
   const errors: Watch = {
     id: `${name}-errors`,
     ...onCall,

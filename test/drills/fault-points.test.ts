@@ -13,7 +13,7 @@ import { type Stage, startStage } from './stage.ts';
 
 let stage: Stage;
 beforeAll(async () => {
-  stage = await startStage();
+  stage = await startStage(undefined, true);
   appendFileSync(join(stage.faultDirectory, 'passages.jsonl'), '');
 });
 afterAll(() => stage.stop());
@@ -95,6 +95,7 @@ test('each listed point is passed, before and after, and no other', async () => 
   await retain(new Cell(stage, 1));
   await liveWithAPoisonedRow(new Cell(stage, 2));
   await decide();
+  await stage.aws.invoke('canary', {});
   await stage.aws.invoke('migrate', {});
   await stage.aws.rotateSecret(loginSecretArn('ledger_observer'));
   const own = Object.keys(faultPoints).flatMap((point) => [`${point} before`, `${point} after`]);
@@ -113,7 +114,7 @@ test('a passage names delivery ids, where it knows them, and nothing else of a r
   expect(passed().flatMap(({ deliveryIds }) => deliveryIds.filter((id) => !known.has(id)))).toEqual([]);
   const naming = new Set(passed().flatMap(({ point, deliveryIds }) => (deliveryIds.length > 0 ? [point] : [])));
   const silent =
-    /^(handler|unpark|announce|fetch-signing-secret|observe-.*|list-finished-producers|count-states|set-aside|list-handoffs|list-poison|.*-dead-letters|get-queue-attributes|forget|execute|.*-transaction|.*-secret.*)$/;
+    /^(handler|unpark|announce|fetch-signing-secret|observe-.*|list-finished-producers|count-states|set-aside|list-handoffs|list-poison|.*-dead-letters|get-queue-attributes|forget|execute|invoke-schedule|add-destination|.*-transaction|.*-secret.*)$/;
   const expected = Object.keys({ ...faultPoints, ...undiciPoints }).filter((point) => !silent.test(point));
   expect([...naming].sort()).toEqual(expected.sort());
   expect(readFileSync(join(stage.faultDirectory, 'passages.jsonl'), 'utf8')).not.toMatch(/drill-|payload|https?:/);

@@ -39,6 +39,8 @@ export const notDrilled: Readonly<Partial<Record<FaultPoint, string>>> = {
   'delete-dead-letters': 'no reminder needs it: test/functions/recover.test.ts kills it there',
   'get-queue-attributes': 'it only reads',
   forget: 'it deletes what nothing needs any more, and the next run deletes the rest',
+  'add-destination': 'only the canary needs it: the next one registers it again',
+  'invoke-schedule': 'only the canary needs it: the next one is sent all the same',
   'describe-secret': 'it only reads: what is killed there is killed before put-secret-value',
   'begin-transaction': 'nothing of it stands before commit-transaction',
   'commit-transaction': 'no reminder needs migrate: test/functions/deployments.test.ts kills it there',

@@ -54,8 +54,11 @@ const quietLimitMs = 15_000;
 
 const commandLine = fileURLToPath(new URL('../../bin/reminders.ts', import.meta.url));
 
-/** @param clockSkewMs how wrong the wall clock of every function is @default it is right */
-export async function startStage(clockSkewMs?: number): Promise<Stage> {
+/**
+ * @param clockSkewMs how wrong the wall clock of every function is @default it is right
+ * @param canary whether the ledger sends its canary @default false: a turn is nobody else's
+ */
+export async function startStage(clockSkewMs?: number, canary = false): Promise<Stage> {
   const directory = mkdtempSync(join(tmpdir(), 'reminder-ledger-drills-'));
   const faultDirectory = join(directory, 'faults');
   const authority = await testAuthority({ directory: join(directory, 'test-authority') });
@@ -65,6 +68,7 @@ export async function startStage(clockSkewMs?: number): Promise<Stage> {
     directory,
     fresh: true,
     caFile: authority.caFile,
+    ...(canary ? { canary: authority } : {}),
     // A process that is killed or frozen takes no other cell's reminder with it.
     senderBatchSize: 1,
     rehearsal: { faultDirectory, ...(clockSkewMs === undefined ? {} : { clockSkewMs }) },

@@ -52,7 +52,7 @@ const run = {
   signal: new AbortController().signal,
   remainingMs: () => 30_000,
   log: { info: () => undefined, warn: () => undefined, error: () => undefined },
-  meter: { count: () => undefined, milliseconds: () => undefined },
+  meter: { count: () => undefined, milliseconds: () => undefined, percent: () => undefined },
 };
 
 /** One reminder's life: `at` is called at each moment, and whatever it waits for holds that life up. */

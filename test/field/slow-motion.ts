@@ -54,6 +54,7 @@ export async function startSlowMotion() {
   const meter = {
     count: (name: string, value = 1) => void counts.set(name, (counts.get(name) ?? 0) + value),
     milliseconds: () => undefined,
+    percent: () => undefined,
   };
   /** Called as the receiver gets a request, before it answers. */
   let onRequest: () => void = () => undefined;

@@ -64,12 +64,13 @@ export const sha256 = (text: string): string => createHash('sha256').update(text
 /**
  * Starts everything in a directory of its own, at stage `rehearsal`. The ticks fall at the same instants in each run.
  * @param more `faults`: whether the functions look for fault plans; each passage then costs them a look at a folder.
+ * `canary`: whether its receiver listens, and its schedule runs.
  * `functionsDirectory`, `loginRoles`: bundles other than those of this checkout, and what they know
  */
 export async function startRunningLedger(
-  more: { faults?: boolean } & Pick<LocalAwsOptions, 'functionsDirectory' | 'loginRoles'> = {},
+  more: { faults?: boolean; canary?: boolean } & Pick<LocalAwsOptions, 'functionsDirectory' | 'loginRoles'> = {},
 ) {
-  const { faults = false, ...others } = more;
+  const { faults = false, canary = false, ...others } = more;
   const directory = mkdtempSync(join(tmpdir(), 'reminder-ledger-running-'));
   const faultDirectory = join(directory, 'faults');
   const authority = await testAuthority({ directory: join(directory, 'test-authority') });
@@ -82,6 +83,7 @@ export async function startRunningLedger(
   const aws = await startLocalAws({
     ...{ stage: 'rehearsal', directory, fresh: true, schedulerSeed: 7, caFile },
     ...(faults ? { rehearsal: { faultDirectory } } : {}),
+    ...(canary ? { canary: authority } : {}),
     ...others,
   });
   const pool = new pg.Pool({ connectionString: aws.databaseUrl, max: 4 });

@@ -44,7 +44,7 @@ async function tick(announced: LifecycleEvent[], clock = systemClock) {
     {
       worker,
       log: { info: () => undefined, warn: () => undefined, error: () => undefined },
-      meter: { count: () => undefined, milliseconds: () => undefined },
+      meter: { count: () => undefined, milliseconds: () => undefined, percent: () => undefined },
     },
   );
 }

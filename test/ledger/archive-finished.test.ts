@@ -82,7 +82,11 @@ function retain(
     },
     {
       log,
-      meter: { count: (name, value = 1) => void counts.set(name, value), milliseconds: () => undefined },
+      meter: {
+        count: (name, value = 1) => void counts.set(name, value),
+        milliseconds: () => undefined,
+        percent: () => undefined,
+      },
       remainingMs: more.remainingMs ?? (() => 900_000),
       signal: new AbortController().signal,
     },

@@ -46,7 +46,7 @@ async function states(): Promise<Record<string, number>> {
 }
 
 const silent = { info: () => undefined, warn: () => undefined, error: () => undefined };
-const uncounted = { count: () => undefined, milliseconds: () => undefined };
+const uncounted = { count: () => undefined, milliseconds: () => undefined, percent: () => undefined };
 
 /** A queue in memory. */
 function acceptAll(invitations: readonly Invitation[]): PublishAnswer {
@@ -260,4 +260,51 @@ test('within a drain a claim looks no further back than the one before it ended'
   // The calendar looks a lookahead before they are due.
   expect(ids(await claim(lowWater))).toEqual([late]);
   expect(ids(await claim(null))).toEqual([early]);
+});
+
+test('what a claim used of its lease counts from before it asks until its batch is marked; an empty one uses none', async () => {
+  const deliveryIds = await schedule(3, -5);
+  let now = 0;
+  const measured: [string, number][] = [];
+  const watched = ledger.openLedger();
+  const marking = watched.enqueue.bind(watched);
+  vi.spyOn(watched, 'claim').mockImplementation(async (command) => ({
+    ...(await ledger.ledger.claim(command)),
+    askedAt: now,
+  }));
+  vi.spyOn(watched, 'enqueue').mockImplementation(async (command) => {
+    now += 10_000;
+    return marking(command);
+  });
+  const run = () =>
+    claimDue(
+      {
+        ledger: watched,
+        invitations: {
+          publish: async (invitations) => {
+            now += 5000;
+            return acceptAll(invitations);
+          },
+        },
+        announcements: { publish: async () => [] },
+        clock: { monotonic: () => now, wall: () => Date.now(), sleep: async () => undefined },
+        settings: ledger.settings,
+        newToken: () => uuid(),
+      },
+      {
+        worker,
+        log: silent,
+        meter: {
+          count: () => undefined,
+          milliseconds: (name, value) => void (name === 'publish' && measured.push([name, value])),
+          percent: (name, value) => void measured.push([name, value]),
+        },
+      },
+    );
+  expect(await run()).toMatchObject({ claimed: deliveryIds.length, enqueued: deliveryIds.length });
+  expect(await run()).toMatchObject({ claimed: 0 });
+  expect(measured).toEqual([
+    ['publish', 5000],
+    ['lease_used', 25],
+  ]);
 });

@@ -21,7 +21,7 @@ const log = {
   warn: (event: string) => void logged.push(event),
   error: (event: string) => void logged.push(event),
 };
-const meter = { count: () => undefined, milliseconds: () => undefined };
+const meter = { count: () => undefined, milliseconds: () => undefined, percent: () => undefined };
 const newToken = () => uuid();
 const accepting: Invitations = {
   publish: async (invitations) => ({

@@ -38,7 +38,7 @@ test('a row that somebody holds locked keeps its own answer waiting, and no neig
     signal: new AbortController().signal,
     remainingMs: () => 5000,
     log: { info: () => undefined, warn: () => undefined, error: () => undefined },
-    meter: { count: () => undefined, milliseconds: () => undefined },
+    meter: { count: () => undefined, milliseconds: () => undefined, percent: () => undefined },
   };
   const settled: Outcome[][] = [];
   const watched = {

@@ -25,6 +25,7 @@ test('an empty ledger is all zeros, and all of them are published, with a heartb
   const meter = {
     count: (name: string, value = 1) => void published.push([name, value]),
     milliseconds: (name: string, value: number) => void published.push([name, value]),
+    percent: (name: string, value: number) => void published.push([name, value]),
   };
   const logged: string[] = [];
   const log = { info: (event: string) => void logged.push(event), warn: () => undefined, error: () => undefined };
@@ -37,7 +38,11 @@ test('an empty ledger is all zeros, and all of them are published, with a heartb
 
 test('a look that fails publishes nothing, the heartbeat neither', async () => {
   const failing = { look: () => Promise.reject(new Error('gone')) };
-  const meter = { count: () => expect.fail('published'), milliseconds: () => expect.fail('published') };
+  const meter = {
+    count: () => expect.fail('published'),
+    milliseconds: () => expect.fail('published'),
+    percent: () => expect.fail('published'),
+  };
   const log = { info: () => undefined, warn: () => undefined, error: () => undefined };
   await expect(observeLedger(failing, { meter, log })).rejects.toThrow('gone');
 });

@@ -77,6 +77,7 @@ async function tick({ refuses = false } = {}) {
           counted[name] = (counted[name] ?? 0) + value;
         },
         milliseconds: () => undefined,
+        percent: () => undefined,
       },
     },
   );
@@ -231,7 +232,7 @@ async function deliver(ids: readonly string[], beside = new Set<string>()) {
       signal: new AbortController().signal,
       remainingMs: () => 30_000,
       log: { info: () => undefined, warn: () => undefined, error: () => undefined },
-      meter: { count: () => undefined, milliseconds: () => undefined },
+      meter: { count: () => undefined, milliseconds: () => undefined, percent: () => undefined },
     },
     ids.map((deliveryId) => ({ deliveryId, notBefore: 0 })),
   );

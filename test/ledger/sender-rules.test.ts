@@ -34,6 +34,8 @@ interface Run {
   readonly ledger?: SenderTools['ledger'];
   readonly remainingMs?: number;
   readonly notBefore?: (clock: StillClock) => number;
+  /** Told each percentage that is measured. */
+  readonly percent?: (name: string, value: number) => void;
 }
 
 /** Delivers the ids in one run; every receiver answers 200. */
@@ -61,7 +63,11 @@ async function deliver(ids: readonly string[], { clock = new StillClock(), remai
       signal: new AbortController().signal,
       remainingMs: () => remainingMs,
       log: { info: () => undefined, warn: () => undefined, error: () => undefined },
-      meter: { count: () => undefined, milliseconds: () => undefined },
+      meter: {
+        count: () => undefined,
+        milliseconds: () => undefined,
+        percent: run.percent ?? (() => undefined),
+      },
     },
     invited,
   );
@@ -112,6 +118,23 @@ test.each(passing)('a lease too short by $by: nothing is sent', async ({ monoton
   };
   expect(await deliverAfter(margin() + 1)).toEqual({ sent: false, outcome: 'not_sent', error: 'lease_too_short' });
   expect(await deliverAfter(margin())).toMatchObject({ sent: true, outcome: 'delivered' });
+});
+
+test('what a sender used of its lease counts from before its open until its settle is done', async () => {
+  const clock = new StillClock();
+  const deliveryId = await queued();
+  const used: [string, number][] = [];
+  const slow: SenderTools['ledger'] = {
+    ...slowOpen(() => {
+      clock.monotonicMs += 6000;
+    }),
+    async settle(command) {
+      clock.monotonicMs += 9000;
+      return ledger.ledger.settle(command);
+    },
+  };
+  await deliver([deliveryId], { clock, ledger: slow, percent: (name, value) => void used.push([name, value]) });
+  expect(used).toEqual([['lease_used', 25]]);
 });
 
 test('a lease counts from before the first try of its open, whose answer was lost, not from the try that answered', async () => {
@@ -194,6 +217,7 @@ test('a hand-over takes off the delay what has passed since the claim, and gives
       ledger: ledger.ledger,
       invitations: {
         async publish(invitations) {
+          clock.monotonicMs += 40;
           published.push(...invitations);
           return {
             accepted: [{ deliveryId: accepted ?? '', messageId: 'm', queue: 'q', delaySeconds: 7 }],
@@ -216,7 +240,7 @@ test('a hand-over takes off the delay what has passed since the claim, and gives
     },
   );
   expect(published.map(({ delaySeconds }) => delaySeconds)).toEqual([7.5, 7.5]);
-  expect(answer).toMatchObject({ enqueued: 1, released: 1 });
+  expect(answer).toMatchObject({ enqueued: 1, released: 1, publishMs: 40 });
   const states = await ledger.sql('SELECT state FROM reminder_delivery ORDER BY delivery_id');
   expect(states).toEqual([{ state: 'queued' }, { state: 'scheduled' }]);
 });

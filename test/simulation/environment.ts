@@ -71,7 +71,7 @@ export class ExecutionEnvironment {
     error: (event, fields) => this.#line(event, fields),
   };
 
-  readonly meter: Meter = { count: () => undefined, milliseconds: () => undefined };
+  readonly meter: Meter = { count: () => undefined, milliseconds: () => undefined, percent: () => undefined };
 
   /** Whether this trouble strikes here now. */
   troubled(trouble: Trouble): boolean {

@@ -14,50 +14,8 @@ import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts'
 import { type LocalAws, startLocalAws } from '../../lib/local/local-aws.ts';
 import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
 import { outcome, worker } from '../ledger/test-ledger.ts';
+import { printedIn, readBy } from './alarm-metrics.ts';
 import { newApp, type Resource, synthesized } from './synthesized.ts';
-
-interface Dimension {
-  readonly Name: string;
-  readonly Value: string;
-}
-interface NamedMetric {
-  readonly Namespace: string;
-  readonly MetricName: string;
-  readonly Dimensions?: readonly Dimension[];
-}
-
-/** `namespace metric dimension=value`, by which CloudWatch tells one metric from another. */
-const nameOf = ({ Namespace, MetricName, Dimensions = [] }: NamedMetric) =>
-  [Namespace, MetricName, ...Dimensions.map(({ Name, Value }) => `${Name}=${Value}`).toSorted()].join(' ');
-
-/** The metrics that an alarm reads, its own or those of its expression. */
-function readBy({ Properties }: Resource): string[] {
-  const { Metrics } = Properties as { Metrics?: { MetricStat?: { Metric: NamedMetric } }[] };
-  if (Metrics === undefined) return [nameOf(Properties as unknown as NamedMetric)];
-  return Metrics.flatMap(({ MetricStat }) => (MetricStat === undefined ? [] : [nameOf(MetricStat.Metric)]));
-}
-
-/** The metrics that lines of a log hold in CloudWatch's embedded format, with the values of the last. */
-function printedIn(log: string): Map<string, { value: unknown; unit: string }> {
-  const printed = new Map<string, { value: unknown; unit: string }>();
-  for (const line of log.split('\n').filter((text) => text.includes('"_aws"'))) {
-    const { _aws, ...values } = JSON.parse(line) as {
-      _aws: {
-        CloudWatchMetrics: { Namespace: string; Dimensions: string[][]; Metrics: { Name: string; Unit: string }[] }[];
-      };
-      [name: string]: unknown;
-    };
-    for (const { Namespace, Dimensions: sets, Metrics } of _aws.CloudWatchMetrics) {
-      for (const { Name: MetricName, Unit: unit } of Metrics) {
-        for (const names of sets) {
-          const Dimensions = names.map((Name) => ({ Name, Value: String(values[Name]) }));
-          printed.set(nameOf({ Namespace, MetricName, Dimensions }), { value: values[MetricName], unit });
-        }
-      }
-    }
-  }
-  return printed;
-}
 
 const stack = new Stack(newApp(), 'Shop');
 new ReminderLedger(stack, 'Ledger', {
@@ -106,7 +64,7 @@ describe('what alarms read', () => {
     expect(answer).toEqual(Object.fromEntries(Object.keys(measures).map((name) => [name, 0])));
   });
 
-  test('of the sender is what it prints when a success cannot be recorded', async () => {
+  test('of the sender is what it prints when a success is recorded, and when another cannot be', async () => {
     const lines: string[] = [];
     const keep = (line: unknown) => void lines.push(String(line));
     vi.spyOn(console, 'log').mockImplementation(keep);
@@ -116,24 +74,31 @@ describe('what alarms read', () => {
     });
     const meter = functionMeter(webhookSenderFunction.name);
     const log = { info: () => undefined, warn: () => undefined, error: () => undefined };
-    const opened = { answer: 'opened', deliveryId: 'd', attemptNo: 1, key: 'k', payload: '{}' } as const;
-    const session = { post: async () => outcome('d', ''), close: async () => undefined };
+    const opened = { answer: 'opened', attemptNo: 1, key: 'k', payload: '{}', destination: 'to' } as const;
+    const sent = { ...opened, url: 'https://to.example/', deadlineMs: null };
+    const session = {
+      post: async ({ deliveryId }: { deliveryId: string }) => outcome(deliveryId, ''),
+      close: async () => undefined,
+    };
     await deliverInvitations(
       {
         ledger: {
-          open: async () => [{ ...opened, destination: 'to', url: 'https://to.example/', deadlineMs: null }],
-          settle: () => Promise.reject(new Error('gone')),
+          open: async ({ deliveryIds }) => deliveryIds.map((deliveryId) => ({ ...sent, deliveryId })),
+          async settle({ outcomes }) {
+            if (outcomes.some(({ deliveryId }) => deliveryId === 'stuck')) throw new Error('gone');
+            return [];
+          },
         },
         webhook: { prepare: async () => session },
         ...{ clock: systemClock, settings: settingsOf('rehearsal'), newToken: () => 'token' },
       },
       { worker, signal: new AbortController().signal, remainingMs: () => 60_000, log, meter },
-      [{ deliveryId: 'd', notBefore: 0 }],
+      ['stuck', 'well'].map((deliveryId) => ({ deliveryId, notBefore: 0 })),
     );
     meter.publish();
     vi.restoreAllMocks();
     const read = readFrom(webhookSenderFunction.name);
-    expect(read).toHaveLength(1);
+    expect(read).toHaveLength(2);
     expect([...printedIn(lines.join('\n')).keys()]).toEqual(expect.arrayContaining(read));
   });
 });

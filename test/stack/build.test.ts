@@ -53,9 +53,18 @@ test('two builds of the same sources, in two places, are equal byte for byte; th
   expect(Object.keys(files)).toEqual(
     [
       'dist/manifest.json',
-      ...['claim', 'migrate', 'observe', 'operate', 'retain', 'rotate', 'schedule', 'webhook-sender'].map(
-        (name) => `dist/functions/${name}/index.mjs`,
-      ),
+      ...[
+        'claim',
+        'migrate',
+        'observe',
+        'operate',
+        'retain',
+        'rotate',
+        'schedule',
+        'webhook-sender',
+        'canary',
+        'canary-receiver',
+      ].map((name) => `dist/functions/${name}/index.mjs`),
       ...migrations.map((name) => `dist/functions/migrate/migrations/${name}`),
     ].toSorted(),
   );

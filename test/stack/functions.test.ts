@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { bundleHash, deployedBundles } from '../../bin/deployed-bundles.ts';
+import { canaryFunction } from '../../lambdas/canary/contract.ts';
+import { canaryReceiverFunction } from '../../lambdas/canary-receiver/contract.ts';
 import { claimFunction } from '../../lambdas/claim/contract.ts';
 import type { FunctionContract } from '../../lambdas/core/function-contract.ts';
 import { migrateFunction } from '../../lambdas/migrate/contract.ts';
@@ -45,6 +47,8 @@ describe.each<[path: string, contract: FunctionContract, timeoutSeconds: number]
   ['Ledger/Observe/Function', observeFunction, 55],
   ['Ledger/Retain/Function', retainFunction, 900],
   ['Ledger/Operate/Function', operateFunction, 29],
+  ['Ledger/Canary/Function', canaryFunction, 60],
+  ['Ledger/CanaryReceiver/Function', canaryReceiverFunction, 10],
 ])('%s', (path, contract, timeoutSeconds) => {
   const properties = propertiesOf<FunctionProperties>(path);
 

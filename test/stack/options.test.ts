@@ -27,9 +27,10 @@ function ofType({ resources }: Synthesized, type: string) {
   return [...resources].filter(([, { Type }]) => Type === type);
 }
 
-const functionPaths = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe', 'Retain', 'Operate'].map(
-  (id) => `Ledger/${id}/Function`,
-);
+const functionPaths = [
+  ...['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe', 'Retain', 'Operate'],
+  ...['Canary', 'CanaryReceiver'],
+].map((id) => `Ledger/${id}/Function`);
 
 test('vpc, vpcSubnets: the database lies in a network of the account, and none is made', () => {
   const found = synthesized(
@@ -275,6 +276,26 @@ test('grantSchedule: a product in another account gets its alias by principal', 
     may: 'lambda:InvokeFunction',
   });
 });
+
+test.each([
+  ['production', {}, true],
+  ['production', { canary: false }, false],
+  ['dev', {}, false],
+  ['dev', { canary: true }, true],
+] as const)(
+  'canary: in stage %s with %o the canary, its alarm and its product are there: %s',
+  (stage, props, there) => {
+    const { resources } = synthesized(shop(() => ({ stage, ...props })).stack);
+    const found = [
+      'Ledger/Canary/Function',
+      'Ledger/CanaryReceiver/Function',
+      'Ledger/Minute/Canary',
+      'Ledger/Schedule/Function/Aliascanary',
+    ].map((path) => resources.has(path));
+    expect(new Set(found)).toEqual(new Set([there]));
+    expect([...resources.keys()].some((path) => path.startsWith('Ledger/Alarms/canary-late'))).toBe(there);
+  },
+);
 
 test('every function that is listed is deployed, and no other of ours', () => {
   const found = synthesized(shop(() => ({})).stack);

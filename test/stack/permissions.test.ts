@@ -9,14 +9,8 @@ import { describe, expect, test } from 'vitest';
 import { ReminderLedger } from '../../lib/stack/reminder-ledger.ts';
 import type { ReminderLedgerProps } from '../../lib/stack/reminder-ledger-props.ts';
 import { ReminderLedgerStack } from '../../lib/stack/reminder-ledger-stack.ts';
-import { flagSets, newApp, type Synthesized, synthesized } from './synthesized.ts';
-
-interface Statement {
-  readonly Effect: string;
-  readonly Action: string | string[];
-  readonly Resource: unknown;
-  readonly Condition?: Readonly<Record<string, Readonly<Record<string, unknown>>>>;
-}
+import { permissionsOf } from './role-permissions.ts';
+import { flagSets, newApp, synthesized } from './synthesized.ts';
 
 const database = 'arn:<AWS::Partition>:rds:<AWS::Region>:<AWS::AccountId>:cluster:Ledger/Database/Cluster';
 const owner = 'Ledger/Database/Cluster.MasterUserSecret.SecretArn';
@@ -109,6 +103,24 @@ const permissions: Record<string, string[]> = {
   ],
 };
 
+/** The canary's, in production alone: who sends registers a destination, who receives may verify. */
+const canary = {
+  'Ledger/Canary/Role': [
+    ...everyFunction('Canary'),
+    'lambda:InvokeFunction on Ledger/Schedule/Function/Aliascanary',
+    `rds-data:ExecuteStatement on ${database}`,
+    'secretsmanager:GetSecretValue on Ledger/Logins/Operator',
+  ],
+  'Ledger/CanaryReceiver/Role': [
+    ...everyFunction('CanaryReceiver'),
+    'secretsmanager:GetSecretValue on Ledger/Signing/Secret',
+  ],
+  'Ledger/Minute/Role': [
+    ...(permissions['Ledger/Minute/Role'] ?? []),
+    'lambda:InvokeFunction on Ledger/Canary/Function/Aliastick',
+  ],
+};
+
 /** CDK's own, which empties the archive before a dev stack is deleted. */
 const emptier = {
   'Custom::S3AutoDeleteObjectsCustomResourceProvider/Role': [
@@ -142,7 +154,7 @@ const shiftsAliases = ['policy arn:<AWS::Partition>:iam::aws:policy/service-role
 /** What the options that change permissions add. */
 const addedByOptions = {
   ...Object.fromEntries(
-    ['Schedule', 'Claim', 'Migrate', 'Observe', 'Operate'].map((name) => [
+    ['Schedule', 'Claim', 'Migrate', 'Observe', 'Operate', 'Canary', 'CanaryReceiver'].map((name) => [
       `Ledger/${name}/Role`,
       [`kms:Decrypt on Own.Arn ${throughSecrets}`],
     ]),
@@ -161,45 +173,9 @@ const addedByOptions = {
   'Ledger/WebhookSenderShift/Group/ServiceRole': shiftsAliases,
 };
 
-/** All that each role may do, one line an action and resource, with `Deny` and conditions told. Fails on a negation. */
-function permissionsOf({ resources, text }: Synthesized): Record<string, string[]> {
-  const lines = ({ Effect, Action, Resource, Condition = {}, ...more }: Statement): string[] => {
-    expect(more).toEqual({});
-    const conditions = Object.entries(Condition).flatMap(([how, keys]) =>
-      Object.entries(keys).map(([key, value]) => ` if ${key} ${how} ${text(value)}`),
-    );
-    return [Action].flat().flatMap((action) =>
-      [Resource].flat().map((resource) => {
-        const line = `${action} on ${text(resource)}${conditions.join()}`;
-        return Effect === 'Allow' ? line : `${Effect} ${line}`;
-      }),
-    );
-  };
-  const found: Record<string, string[]> = {};
-  for (const [path, { Type, Properties }] of resources) {
-    if (Type === 'AWS::IAM::Role') {
-      const { ManagedPolicyArns = [], Policies = [] } = Properties as {
-        ManagedPolicyArns?: unknown[];
-        Policies?: { PolicyDocument: { Statement: Statement[] } }[];
-      };
-      found[path] ??= [];
-      found[path].push(...ManagedPolicyArns.map((policy) => `policy ${text(policy)}`));
-      for (const { PolicyDocument } of Policies) found[path].push(...PolicyDocument.Statement.flatMap(lines));
-    }
-    if (Type === 'AWS::IAM::Policy') {
-      const { Roles, PolicyDocument } = Properties as { Roles: unknown[]; PolicyDocument: { Statement: Statement[] } };
-      for (const role of Roles.map(text)) {
-        found[role] ??= [];
-        found[role].push(...PolicyDocument.Statement.flatMap(lines));
-      }
-    }
-  }
-  return Object.fromEntries(Object.entries(found).map(([role, can]) => [role, can.toSorted()]));
-}
-
 describe.each(flagSets)('under %s', (_name, flags) => {
   test.each([
-    ['production', { ...permissions, ...logRetention }],
+    ['production', { ...permissions, ...canary, ...logRetention }],
     ['dev', { ...permissions, ...emptier }],
   ] as const)('each role of stage %s may do exactly what the table says', (stage, table) => {
     expect(permissionsOf(synthesized(new ReminderLedgerStack(newApp(flags), 'ReminderLedger', { stage })))).toEqual(
@@ -291,10 +267,10 @@ describe('a product', () => {
     ]);
   });
 
-  test('has a name that can be an alias, and not that of callers without one', () => {
+  test('has a name that can be an alias, and neither that of callers without one nor the canary’s', () => {
     const { stack } = shop();
     const role = new Role(stack, 'Batch', { assumedBy: new ServicePrincipal('ec2.amazonaws.com') });
-    for (const product of ['', 'Orders', '1st', 'gift_cards', 'default', 'a'.repeat(64)]) {
+    for (const product of ['', 'Orders', '1st', 'gift_cards', 'default', 'canary', 'a'.repeat(64)]) {
       const refusal = `product: got ${JSON.stringify(product)}; use 1 to 63`;
       expect(() => stack.ledger.grantSchedule(role, product)).toThrow(refusal);
     }
@@ -324,6 +300,8 @@ describe('a person', () => {
       ['AWS_IAM', 'inspect', false],
       ['AWS_IAM', 'decide', false],
       ['AWS_IAM', 'recover', false],
+      // A webhook's receiver is open; it takes what the ledger signed for it.
+      ['NONE', 'receive', false],
     ]);
     const permissions = [...resources.values()].filter(({ Type }) => Type === 'AWS::Lambda::Permission');
     const opened = permissions

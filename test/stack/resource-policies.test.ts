@@ -13,13 +13,24 @@ interface Statement {
 /** All of them are refused without TLS, whoever they are. */
 const plainHttp = (service: string) => [`Deny ${service}:* to {"AWS":"*"} if {"Bool":{"aws:SecureTransport":"false"}}`];
 
-const production: Readonly<Record<string, readonly string[]>> = {
+const everyStage: Readonly<Record<string, readonly string[]>> = {
   'Ledger/Archive/Bucket/Policy': plainHttp('s3'),
   'Ledger/Minute/LostTicks/Policy': plainHttp('sqs'),
   'Ledger/Queue/DeadLetters/Policy': plainHttp('sqs'),
   'Ledger/Queue/Invitations/Policy': plainHttp('sqs'),
   // Secrets Manager runs the rotation, for this account alone.
   'Ledger/Rotate/Invoke': ['Allow lambda:InvokeFunction to secretsmanager.amazonaws.com for <AWS::AccountId>'],
+};
+
+/** Through its URL everybody may call the receiver of the canary, which verifies who signed. */
+const production = {
+  ...everyStage,
+  'Ledger/CanaryReceiver/Function/Aliasreceive/invoke-function': [
+    'Allow lambda:InvokeFunction to * for anybody, through its URL',
+  ],
+  'Ledger/CanaryReceiver/Function/Aliasreceive/invoke-function-url': [
+    'Allow lambda:InvokeFunctionUrl to * for anybody, through its URL',
+  ],
 };
 
 /** CDK's own function empties the archive before a dev stack is deleted. */
@@ -29,7 +40,7 @@ const emptying =
 
 describe.each([
   ['production', production],
-  ['dev', { ...production, 'Ledger/Archive/Bucket/Policy': [...plainHttp('s3'), emptying] }],
+  ['dev', { ...everyStage, 'Ledger/Archive/Bucket/Policy': [...plainHttp('s3'), emptying] }],
 ] as const)('in stage %s', (stage, table) => {
   test('each resource lets in what the table says, and no other has a policy', () => {
     const { resources, text } = synthesized(new ReminderLedgerStack(newApp(), 'ReminderLedger', { stage }));
@@ -39,8 +50,10 @@ describe.each([
     };
     const lines = ({ Type, Properties }: Resource): string[] => {
       if (Type === 'AWS::Lambda::Permission') {
-        const { Action, Principal, SourceAccount } = Properties;
-        return [`Allow ${Action} to ${Principal} for ${text(SourceAccount)}`];
+        const { Action, Principal, SourceAccount, FunctionUrlAuthType, InvokedViaFunctionUrl } = Properties;
+        const who = SourceAccount === undefined ? 'anybody' : text(SourceAccount);
+        const how = FunctionUrlAuthType === 'NONE' || InvokedViaFunctionUrl === true ? ', through its URL' : '';
+        return [`Allow ${Action} to ${Principal} for ${who}${how}`];
       }
       const { Statement: statements } = Properties.PolicyDocument as { Statement: Statement[] };
       return statements.map(({ Effect, Action, Principal, Condition }) => {

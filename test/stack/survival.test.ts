@@ -65,6 +65,7 @@ const inProduction: Readonly<Record<string, 'Retain' | 'Delete'>> = {
     'Ledger/Rotate/Log',
   ),
   ...retained('Ledger/Schedule/Log', 'Ledger/WebhookSender/Log', 'TriggerLog'),
+  ...retained('Ledger/Canary/Log', 'Ledger/CanaryReceiver/Log'),
   // The ledger holds what is in it: the next claim invites anew.
   'Ledger/Queue/Invitations': 'Delete',
   'Ledger/Minute/LostTicks': 'Delete',
@@ -99,7 +100,7 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
     const all =
       stage === 'production' ? inProduction : { ...deleted(...Object.keys(inProduction)), EmptyingLog: 'Delete' };
     const expected = Object.entries(all)
-      .filter(([path]) => stage === 'production' || path !== 'Ledger/Database/Cluster/Reader')
+      .filter(([path]) => stage === 'production' || !/\/Reader$|\/Canary/.test(path))
       .map(([path, policy]) => [path, { DeletionPolicy: policy, UpdateReplacePolicy: policy }] as const);
     expect(Object.fromEntries(found)).toEqual(Object.fromEntries(expected));
   });
@@ -117,19 +118,26 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
         .filter((key) => !['DatabaseName', 'PolicyName', 'MasterUsername', 'MetricName'].includes(key))
         .map((key) => `${Type} ${path.replace(/^Ledger\/Alarms\/.*/, 'Ledger/Alarms/*')} ${key}`),
     );
+    const ofCanary = (...names: string[]) => (stage === 'production' ? names : []);
     expect([...new Set(named)].toSorted()).toEqual([
       'AWS::CloudWatch::Alarm Ledger/Alarms/* AlarmName',
       'AWS::CloudWatch::CompositeAlarm Ledger/Alarms/* AlarmName',
       'AWS::Events::EventBus Ledger/Lifecycle/Bus Name',
+      ...ofCanary(
+        'AWS::Lambda::Alias Ledger/Canary/Function/Aliastick Name',
+        'AWS::Lambda::Alias Ledger/CanaryReceiver/Function/Aliasreceive Name',
+      ),
       'AWS::Lambda::Alias Ledger/Claim/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/Observe/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/Operate/Function/Aliasdecide Name',
       'AWS::Lambda::Alias Ledger/Operate/Function/Aliasinspect Name',
       'AWS::Lambda::Alias Ledger/Operate/Function/Aliasrecover Name',
       'AWS::Lambda::Alias Ledger/Retain/Function/Aliastick Name',
+      ...ofCanary('AWS::Lambda::Alias Ledger/Schedule/Function/Aliascanary Name'),
       'AWS::Lambda::Alias Ledger/WebhookSender/Function/Aliasinvitations Name',
       // Its function, by the alias.
       'AWS::Lambda::EventSourceMapping Ledger/Queue/Source FunctionName',
+      ...ofCanary('AWS::Scheduler::Schedule Ledger/Minute/Canary GroupName'),
       'AWS::Scheduler::Schedule Ledger/Minute/Observation GroupName',
       'AWS::Scheduler::Schedule Ledger/Minute/Retention GroupName',
       'AWS::Scheduler::Schedule Ledger/Minute/Tick GroupName',

@@ -22,9 +22,11 @@ describe('a deployment', () => {
     'Ledger/Retain/Function',
     'Ledger/Rotate/Function',
     'Ledger/Operate/Function',
+    'Ledger/Canary/Function',
     'Ledger/Minute/Tick',
     'Ledger/Minute/Observation',
     'Ledger/Minute/Retention',
+    'Ledger/Minute/Canary',
   ])('makes %s after the migration', (path) => {
     expect(waitsFor(path)).toContain('Ledger/Migration/Trigger');
   });
@@ -99,6 +101,7 @@ describe.each([
   ['Tick', 'Ledger/Claim/Function/Aliastick', 'rate(1 minute)'],
   ['Observation', 'Ledger/Observe/Function/Aliastick', 'rate(1 minute)'],
   ['Retention', 'Ledger/Retain/Function/Aliastick', 'rate(1 day)'],
+  ['Canary', 'Ledger/Canary/Function/Aliastick', 'rate(5 minutes)'],
 ])('the schedule %s', (schedule, alias, rate) => {
   const tick = properties<{ Target: { Arn: unknown; DeadLetterConfig: { Arn: unknown } } }>(
     `Ledger/Minute/${schedule}`,

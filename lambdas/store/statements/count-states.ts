@@ -11,7 +11,11 @@ export interface StateCountRow {
   readonly oldest_due: string | null;
 }
 
-/** Reads the whole table: for people at a terminal, not for each minute. */
+/**
+ * Reads the whole table, archived rows too: for people at a terminal, not for each minute. Measured with 200,000 rows on
+ * 22,400 pages: as many buffers, 0.2 s from memory; with some millions it runs into the statement timeout. An index that named
+ * the state would forbid HOT updates to every row.
+ */
 export const countStates: Statement<Record<string, never>, StateCountRow> = {
   name: 'count-states',
   text: `
