@@ -179,9 +179,9 @@ describe('a database in trouble', () => {
     };
     expect(told(observedAs(seenAt)).map(({ alarm, minute, state }) => [alarm, minute, state])).toEqual([
       ['dead-reminder', 20, 'ALARM'],
-      ['dead-reminder', 27, 'OK'],
+      ['dead-reminder', 25, 'OK'],
       ['dead-reminder', 80, 'ALARM'],
-      ['dead-reminder', 87, 'OK'],
+      ['dead-reminder', 85, 'OK'],
     ]);
   });
 });
