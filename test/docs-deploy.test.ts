@@ -118,7 +118,7 @@ test("the app of one's own synthesizes: alarms tell the topic of their severity 
   const telling = alarms.filter(({ Properties }) => Properties.AlarmActions);
   expect(telling.length).toBeGreaterThan(30);
   for (const { Properties } of telling) {
-    const [, team, severity = ''] = /Acts: (.+) \((page|warn)\)\.$/.exec(Properties.AlarmDescription) ?? [];
+    const [, team, severity = ''] = /Acts: (.+) \((page|warn)\)\. Next: /.exec(Properties.AlarmDescription) ?? [];
     expect(['support', 'platform', 'billing', 'platform on call']).toContain(team);
     expect(Properties.AlarmActions?.map(({ Ref }) => Ref.toLowerCase().slice(0, 4))).toEqual([severity]);
   }

@@ -26,8 +26,8 @@ export interface CanaryReminder {
 export interface CanaryTools {
   /** Registers a destination; one that is there already stays as it is. Answers null where another command is at it. */
   readonly register: (destination: { name: string; url: string }) => Promise<'added' | 'unchanged' | 'conflict' | null>;
-  /** Asks the schedule function, as a product. Answers its word. */
-  readonly schedule: (reminder: CanaryReminder) => Promise<string>;
+  /** Asks the schedule function, as a product. */
+  readonly schedule: (reminder: CanaryReminder) => Promise<{ answer: string; deliveryId?: string }>;
   /** Where the receiver listens. */
   readonly url: string;
   readonly clock: Clock;
@@ -72,11 +72,11 @@ export async function sendCanary(
     ...{ destination, userId: canaryProduct, dueAt, payload: { dueAt } },
     expiresAt: new Date(due + canaryMinutes * 60_000).toISOString(),
   };
-  const answer = await schedule(reminder);
+  const { answer, deliveryId } = await schedule(reminder);
   if (answer !== 'scheduled' && answer !== 'duplicate') {
     throw new CanaryError(`schedule answered ${answer} to the canary: look at the log of the function schedule`);
   }
-  log.info('canary', { destination, dueAt, answer });
+  log.info('canary', { deliveryId, destination, dueAt, answer });
   meter.count('canary_sent');
   return reminder;
 }

@@ -1,10 +1,10 @@
 // The schedule function as a product calls it: by its alias, which is who calls.
 import { InvokeCommand, LambdaClient } from '@aws-sdk/client-lambda';
 import { atFaultPoint } from '../core/fault-points.ts';
-import type { ScheduleCommand, ScheduleResponse } from '../schedule/contract.ts';
+import type { CommandAnswer, ScheduleCommand } from '../schedule/contract.ts';
 
-/** Schedules a reminder. Answers the word of the answer, such as `scheduled`. */
-export type ScheduleClient = (reminder: Omit<ScheduleCommand, 'verb'>) => Promise<string>;
+/** Schedules a reminder. */
+export type ScheduleClient = (reminder: Omit<ScheduleCommand, 'verb'>) => Promise<CommandAnswer>;
 
 /** The schedule function failed. The message has what it failed with. */
 export class ScheduleFailedError extends Error {
@@ -34,7 +34,6 @@ export function scheduleClient({
     const { FunctionError, Payload } = await atFaultPoint({ point: 'invoke-schedule' }, () => lambda.send(command));
     const text = Payload?.transformToString() ?? '';
     if (FunctionError !== undefined) throw new ScheduleFailedError(`the schedule function failed: ${text}`);
-    const response = JSON.parse(text) as ScheduleResponse;
-    return 'answer' in response ? response.answer : 'a batch';
+    return JSON.parse(text) as CommandAnswer;
   };
 }

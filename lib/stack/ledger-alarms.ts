@@ -13,10 +13,25 @@ import { PolicyStatement, ServicePrincipal } from 'aws-cdk-lib/aws-iam';
 import type { ITopic } from 'aws-cdk-lib/aws-sns';
 import { Construct } from 'constructs';
 import type { LedgerFunction } from './ledger-function.ts';
+import { nextCommand } from './next-commands.ts';
 import { canaryLate, flowWatches, observerSilent, stateWatches } from './observer-watches.ts';
 import type { ReminderLedgerProps } from './reminder-ledger-props.ts';
-import { functionWatches, serviceWatches, type WatchedServices } from './service-watches.ts';
+import {
+  functionWatches,
+  justDeployed,
+  serviceWatches,
+  tickNotRunning,
+  type WatchedServices,
+} from './service-watches.ts';
 import type { Watch } from './watch.ts';
+
+/** What holds back alarms on states: none of the two is the trouble that these ring for. */
+const nothingToGoBy = {
+  id: 'nothing-to-go-by',
+  severity: 'warn',
+  duty: 'inspect',
+  says: 'Nobody looks at the ledger, or it was migrated a moment ago, so that what is measured of it may be missing. This tells nobody, and alarms that ring meanwhile for want of data do not either.',
+} as const;
 
 /** What {@link LedgerAlarms} watch. */
 export interface LedgerAlarmsProps extends WatchedServices, Pick<ReminderLedgerProps, 'alarmTopics' | 'owners'> {
@@ -26,8 +41,9 @@ export interface LedgerAlarmsProps extends WatchedServices, Pick<ReminderLedgerP
 }
 
 /**
- * Those for which silence is a fault exist only once the schedules run; a first deployment may ring them until its first
- * minutes are over. Their names are the one kind of physical name in the stack: a person reads them in the night.
+ * Those for which silence is a fault exist only once the schedules run, and tell nobody while there is another cause of it: a
+ * deployment that has just been, or an observer that is silent. Their names are the one kind of physical name in the stack: a
+ * person reads them in the night.
  */
 export class LedgerAlarms extends Construct {
   readonly #alarms = new Map<string, Alarm>();
@@ -39,18 +55,17 @@ export class LedgerAlarms extends Construct {
     for (const topic of new Set(Object.values(props.alarmTopics ?? {}))) this.#letPublish(topic);
     // The functions' own wait for nothing: a gradual deployment makes an alias wait for them, and the schedule waits for it.
     for (const watch of props.functions.flatMap(functionWatches)) this.#tell(watch, this.#alarm(watch));
-    const afterTicks = (watch: Watch, alarmId?: string) => {
-      const alarm = this.#alarm(watch, alarmId);
-      alarm.node.addDependency(props.schedules);
-      return alarm;
-    };
-    for (const watch of [...serviceWatches(props), ...flowWatches(), ...(props.canary ? [canaryLate] : [])])
-      this.#tell(watch, afterTicks(watch));
-    const silent = afterTicks(observerSilent);
-    this.#tell(observerSilent, silent);
-    for (const watch of stateWatches()) {
-      this.#tell(watch, this.#unless(silent, watch, afterTicks(watch, `${watch.id}-measured`)));
-    }
+    for (const watch of [...serviceWatches(props), ...flowWatches()]) this.#tell(watch, this.#afterTicks(watch));
+    const deployed = this.#alarm(justDeployed(props.migrate));
+    const silent = this.#tellUnless(deployed, observerSilent);
+    this.#tellUnless(deployed, tickNotRunning(props.claim));
+    if (props.canary) this.#tellUnless(deployed, canaryLate);
+    const blind = new CompositeAlarm(this, nothingToGoBy.id, {
+      compositeAlarmName: alarmName(this, nothingToGoBy.id),
+      alarmDescription: this.#description(nothingToGoBy),
+      alarmRule: AlarmRule.anyOf(...[silent, deployed].map((cause) => AlarmRule.fromAlarm(cause, AlarmState.ALARM))),
+    });
+    for (const watch of stateWatches()) this.#tellUnless(blind, watch);
   }
 
   /** The alarms of one function. */
@@ -75,25 +90,36 @@ export class LedgerAlarms extends Construct {
     return alarm;
   }
 
+  #afterTicks(watch: Watch, alarmId?: string): Alarm {
+    const alarm = this.#alarm(watch, alarmId);
+    alarm.node.addDependency(this.#props.schedules);
+    return alarm;
+  }
+
   /**
-   * An alarm that follows another, and tells nobody while `silent` rings: then the other rings for want of data alone. A
-   * composite tells of its own changes only, so each follows one: of two that followed together, the second would be missed.
+   * An alarm that is measured, and one that follows it and tells nobody while `cause` rings: then the other rings for want of
+   * data alone. A composite tells of its own changes only, so each follows one: of two that followed together, the second would
+   * be missed. Answers the one that is measured.
    */
-  #unless(silent: Alarm, watch: Watch, measured: Alarm): CompositeAlarm {
-    return new CompositeAlarm(this, watch.id, {
+  #tellUnless(cause: AlarmBase, watch: Watch): Alarm {
+    const measured = this.#afterTicks(watch, `${watch.id}-measured`);
+    const following = new CompositeAlarm(this, watch.id, {
       compositeAlarmName: alarmName(this, watch.id),
       alarmDescription: this.#description(watch),
       alarmRule: AlarmRule.fromAlarm(measured, AlarmState.ALARM),
-      actionsSuppressor: silent,
-      // It must ring first. What looks at as many minutes rings with it; what looks at one may be minutes earlier.
+      actionsSuppressor: cause,
+      // The cause must ring first. What looks at as many minutes rings with it; what looks at one may be minutes earlier.
       actionsSuppressorWaitPeriod: Duration.minutes(watch.points[1] < observerSilent.points[1] ? 5 : 2),
       // The first data after a silence end both, not in the same second.
       actionsSuppressorExtensionPeriod: Duration.minutes(2),
     });
+    this.#tell(watch, following);
+    return measured;
   }
 
-  #description({ says, duty, severity }: Watch): string {
-    return `${says} Acts: ${this.#props.owners?.[duty] ?? `whoever may ${duty}`} (${severity}).`;
+  #description({ id, says, duty, severity }: Pick<Watch, 'id' | 'says' | 'duty' | 'severity'>): string {
+    const acts = this.#props.owners?.[duty] ?? `whoever may ${duty}`;
+    return `${says} Acts: ${acts} (${severity}). Next: ${nextCommand(id, Stack.of(this).stackName)}`;
   }
 
   /**

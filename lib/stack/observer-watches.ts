@@ -63,13 +63,13 @@ export function stateWatches(): Watch[] {
       id: 'dead-unreviewed',
       metric: observed('dead_unreviewed_age'),
       ...{ threshold: 4 * hours, ...atOnce, severity: 'warn', duty: 'decide' },
-      says: 'A reminder is dead for more than 4 h and nobody has reviewed it. Look at it, then decide: reminders show ID.',
+      says: 'A reminder is dead for more than 4 h and nobody has reviewed it. Look at it, then decide.',
     },
     {
       id: 'held-unreviewed',
       metric: observed('held_unreviewed_age'),
       ...{ threshold: 4 * hours, ...atOnce, severity: 'warn', duty: 'decide' },
-      says: 'A reminder is held for more than 4 h: it may have been processed. Ask its receiver, then decide: reminders show ID.',
+      says: 'A reminder is held for more than 4 h: it may have been processed. Ask its receiver, then decide.',
     },
     {
       id: 'parked-but-active',
@@ -106,7 +106,7 @@ export function flowWatches(): Watch[] {
       id: 'dead-reminder',
       metric: observed('recent_dead'),
       ...{ threshold: 1, points: [1, 1], ...quiet, severity: 'warn', duty: 'decide' },
-      says: 'A reminder died within the last minutes: its receiver refused it, or failed too often. Look at what it answered: reminders show ID.',
+      says: 'A reminder died within the last minutes: its receiver refused it, or failed too often. Look at what it answered.',
     },
     {
       id: 'endpoint-trouble',
@@ -162,7 +162,7 @@ export const canaryLate: Watch = {
     severity: 'page',
     duty: 'recover',
   },
-  says: 'The reminder that the ledger sends itself every 5 min came more than 60 s late, or not at all: those of products do neither. Look at the log of canary, then at the other alarms.',
+  says: 'The reminder that the ledger sends itself every 5 min came more than 60 s late, or not at all: those of products do neither. The log of canary has its id; look at the other alarms too.',
 };
 
 /** A measure of the observer. It may be published twice: a gauge, of which the greatest counts. */

@@ -140,6 +140,7 @@ export class ReminderLedger extends Construct {
         ...[this.operate, ...Object.values(this.canary ?? {})],
       ],
       canary: this.canary !== undefined,
+      migrate: this.migrate,
       claim: this.claim,
       queue: this.queue,
       schedules,

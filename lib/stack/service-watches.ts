@@ -9,23 +9,28 @@ import { minute, type Watch } from './watch.ts';
 
 /** What {@link serviceWatches} are about. */
 export interface WatchedServices {
+  readonly migrate: LedgerFunction;
   readonly claim: LedgerFunction;
   readonly queue: InvitationQueue;
   readonly schedules: LedgerSchedules;
   readonly database: LedgerDatabase;
 }
 
+/** The alarm on the tick, for which silence is the fault. */
+export function tickNotRunning(claim: LedgerFunction): Watch {
+  return {
+    id: 'tick-not-running',
+    metric: invocations(claim.alias('tick')),
+    ...{ threshold: 1, below: true, points: [3, 5], missing: TreatMissingData.BREACHING },
+    ...{ severity: 'page', duty: 'control' },
+    says: 'The claim did not run: nothing that becomes due is handed over. Look at the schedule and the claim’s log.',
+  };
+}
+
 /** The alarms on the schedule, the queues and the database. */
-export function serviceWatches({ claim, queue, schedules, database }: WatchedServices): Watch[] {
+export function serviceWatches({ queue, schedules, database }: WatchedServices): Watch[] {
   const quiet = TreatMissingData.NOT_BREACHING;
   return [
-    {
-      id: 'tick-not-running',
-      metric: invocations(claim.alias('tick')),
-      ...{ threshold: 1, below: true, points: [3, 5], missing: TreatMissingData.BREACHING },
-      ...{ severity: 'page', duty: 'control' },
-      says: 'The claim did not run: nothing that becomes due is handed over. Look at the schedule and the claim’s log.',
-    },
     {
       id: 'schedule-drops',
       metric: schedules.group.metricDropped({ period: minute, statistic: 'Sum' }),
@@ -66,6 +71,19 @@ export function serviceWatches({ claim, queue, schedules, database }: WatchedSer
       says: 'The database uses more than 85 % of its capacity. Raise the maximum of `capacity`.',
     },
   ];
+}
+
+/**
+ * Not trouble: there was a deployment that migrated, as the first one does. Until there are data of what it made, alarms for
+ * which silence is a fault would ring.
+ */
+export function justDeployed(migrate: LedgerFunction): Watch {
+  return {
+    id: 'just-deployed',
+    metric: migrate.lambda.metricInvocations({ period: minute, statistic: 'Sum' }),
+    ...{ threshold: 1, points: [1, 20], missing: TreatMissingData.NOT_BREACHING, severity: 'warn', duty: 'inspect' },
+    says: 'The schema was migrated within the last 20 min, which is no trouble and tells nobody. Alarms that ring for want of data tell nobody meanwhile.',
+  };
 }
 
 /** The alarms of one function. */

@@ -19,6 +19,6 @@ export interface Watch {
   readonly missing: TreatMissingData;
   readonly severity: Severity;
   readonly duty: Duty;
-  /** What it means, and what to do. */
+  /** What it means, and where to look. What to type next stands in a table of its own. */
   readonly says: string;
 }

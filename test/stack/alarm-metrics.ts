@@ -1,9 +1,12 @@
 // Metrics by their names: what an alarm of the template reads, and what a function's log holds.
+import { vi } from 'vitest';
+import type { Meter } from '../../lambdas/core/ports.ts';
+import { functionMeter } from '../../lambdas/runtime/meter.ts';
 import type { Resource } from './synthesized.ts';
 
 interface Dimension {
   readonly Name: string;
-  readonly Value: string;
+  readonly Value: unknown;
 }
 export interface NamedMetric {
   readonly Namespace: string;
@@ -13,7 +16,13 @@ export interface NamedMetric {
 
 /** `namespace metric dimension=value`, by which CloudWatch tells one metric from another. */
 export const nameOf = ({ Namespace, MetricName, Dimensions = [] }: NamedMetric) =>
-  [Namespace, MetricName, ...Dimensions.map(({ Name, Value }) => `${Name}=${Value}`).toSorted()].join(' ');
+  [
+    Namespace,
+    MetricName,
+    ...Dimensions.map(
+      ({ Name, Value }) => `${Name}=${typeof Value === 'string' ? Value : JSON.stringify(Value)}`,
+    ).toSorted(),
+  ].join(' ');
 
 /** The metrics that an alarm reads, its own or those of its expression. */
 export function readBy({ Properties }: Resource): string[] {
@@ -42,4 +51,25 @@ export function printedIn(log: string): Map<string, { value: unknown; unit: stri
     }
   }
   return printed;
+}
+
+/** What a function of that name prints as its metrics while it does something. */
+export async function printedBy(functionName: string, act: (meter: Meter) => Promise<unknown>) {
+  const lines: string[] = [];
+  const keep = (line: unknown) => void lines.push(String(line));
+  const spies = [
+    vi.spyOn(console, 'log').mockImplementation(keep),
+    vi.spyOn(process.stdout, 'write').mockImplementation((line) => {
+      keep(line);
+      return true;
+    }),
+  ];
+  try {
+    const meter = functionMeter(functionName);
+    await act(meter);
+    meter.publish();
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+  }
+  return printedIn(lines.join('\n'));
 }

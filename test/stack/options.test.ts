@@ -115,9 +115,13 @@ test('alarmTopics, owners: an alarm is told where its severity goes, and names w
     );
   expect(alarm('tick-not-running').AlarmActions.map(found.text)).toEqual(['Page']);
   expect(alarm('tick-not-running').OKActions.map(found.text)).toEqual(['Page']);
-  expect(alarm('tick-not-running').AlarmDescription).toMatch(/Acts: Platform on-call \(page\)\.$/);
+  expect(alarm('tick-not-running').AlarmDescription).toMatch(
+    /Acts: Platform on-call \(page\)\. Next: npm run reminders -- /,
+  );
   expect(alarm('dead-letters').AlarmActions.map(found.text)).toEqual(['Warn']);
-  expect(alarm('dead-letters').AlarmDescription).toMatch(/Acts: whoever may recover \(warn\)\.$/);
+  expect(alarm('dead-letters').AlarmDescription).toMatch(
+    /Acts: whoever may recover \(warn\)\. Next: npm run reminders -- /,
+  );
 });
 
 describe('retention', () => {

@@ -156,7 +156,9 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
     for (const { Properties } of alarms)
       expect(Properties.TreatMissingData).toMatch(/^(breaching|notBreaching|missing)$/);
     for (const { Properties } of [...alarms, ...following]) {
-      expect(Properties.AlarmDescription).toMatch(/^[A-Z].{30,}\. Acts: .+ \((page|warn)\)\.$/);
+      expect(Properties.AlarmDescription).toMatch(
+        /^[A-Z].{30,}\. Acts: .+ \((page|warn)\)\. Next: npm run reminders -- --stack \w+ [a-z]/,
+      );
       expect(Properties.AlarmName).toMatch(/^ReminderLedger(Dev)? Ledger [a-z-]+$/);
     }
   });
@@ -167,7 +169,9 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
     );
     expect(ringing).toEqual(
       expect.arrayContaining(
-        ['tick-not-running', 'observer-silent', 'broken-handoff-measured'].map((id) => `Ledger/Alarms/${id}`),
+        ['tick-not-running-measured', 'observer-silent-measured', 'broken-handoff-measured'].map(
+          (id) => `Ledger/Alarms/${id}`,
+        ),
       ),
     );
     for (const path of ringing) {

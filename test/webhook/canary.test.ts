@@ -29,7 +29,7 @@ function run(tools: Partial<CanaryTools> = {}) {
       registered.push(destination);
       return 'unchanged';
     },
-    schedule: async () => 'scheduled',
+    schedule: async () => ({ answer: 'scheduled', deliveryId: 'd' }),
     url: 'https://abc.lambda-url.us-east-1.on.aws/',
     ...{ clock, settings: settingsOf('production') },
     ...tools,
@@ -60,7 +60,7 @@ test('a URL that was made anew is another destination, since the URL of one neve
 test.each([
   ['the destination is another', { register: async () => 'conflict' as const }, /is registered otherwise/],
   ['the destination is being registered', { register: async () => null }, /is being registered at this moment/],
-  ['the reminder is refused', { schedule: async () => 'invalid' }, /schedule answered invalid/],
+  ['the reminder is refused', { schedule: async () => ({ answer: 'invalid' }) }, /schedule answered invalid/],
 ])('where %s it fails, and counts as not sent', async (_, tools, message) => {
   const { sent, measured } = run(tools);
   const error = await sent.catch((caught: unknown) => caught);
@@ -70,7 +70,9 @@ test.each([
 });
 
 test('Lambda’s second run of one event sends no second one', async () => {
-  await expect(run({ schedule: async () => 'duplicate' }).sent).resolves.toMatchObject({ key: 'canary-request-1' });
+  await expect(run({ schedule: async () => ({ answer: 'duplicate' }) }).sent).resolves.toMatchObject({
+    key: 'canary-request-1',
+  });
 });
 
 test.each([
