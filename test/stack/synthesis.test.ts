@@ -27,7 +27,7 @@ describe.each(flagSets)('under %s', (_name, flags) => {
     const stack = new Stack(newApp(flags), 'Shop');
     new ReminderLedger(stack, 'Reminders');
     new ReminderLedger(stack, 'Offers');
-    Template.fromStack(stack).resourceCountIs('AWS::Scheduler::Schedule', 6);
+    Template.fromStack(stack).resourceCountIs('AWS::Scheduler::Schedule', 8);
   });
 });
 
