@@ -233,6 +233,8 @@ test('the logical ids of what holds state never change: another id is another, e
   expect(ids.toSorted()).toMatchInlineSnapshot(`
     [
       "LedgerArchiveBucketA7B9F3E4",
+      "LedgerCanaryLog62A009CC",
+      "LedgerCanaryReceiverLogE7F06194",
       "LedgerClaimLogFA4A7A03",
       "LedgerDatabaseClusterE16917D9",
       "LedgerDatabaseClusterReader0E93555E",
