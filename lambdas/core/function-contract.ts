@@ -19,7 +19,16 @@ export type EnvironmentName =
 
 /** One deployed function. Its bundle is `dist/functions/<name>/index.mjs`, its handler `index.handler`. */
 export interface FunctionContract {
-  readonly name: 'schedule' | 'claim' | 'webhook-sender' | 'migrate' | 'rotate' | 'observe' | 'retain' | 'operate';
+  readonly name:
+    | 'schedule'
+    | 'claim'
+    | 'webhook-sender'
+    | 'migrate'
+    | 'rotate'
+    | 'observe'
+    | 'retain'
+    | 'operate'
+    | 'widget';
   readonly purpose: string;
   /** Whose grants it works with in the database. `owner`: those of the cluster's owner, who may do anything. */
   readonly databaseRole: DatabaseRole | 'owner';

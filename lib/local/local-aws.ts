@@ -105,6 +105,7 @@ const concurrency: Readonly<Record<FunctionContract['name'], (settings: Settings
   observe: () => 2,
   retain: () => 1,
   operate: () => 2,
+  widget: () => 2,
 };
 
 /**
