@@ -1,14 +1,13 @@
 // The alarms on what the functions measure of the ledger: reminders that are late, left behind, failing or for a person.
-import { MathExpression, Metric, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
-import { metricDimension, metricNamespace } from '../../lambdas/core/function-contract.ts';
-import { heartbeat, type Measure, observeFunction } from '../../lambdas/observe/contract.ts';
-import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
+import { MathExpression, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import { heartbeat, type Measure } from '../../lambdas/observe/contract.ts';
+import { observed, published } from './ledger-metrics.ts';
 import { minute, type Watch } from './watch.ts';
 
 /** The alarm that rings when nobody looks at the ledger: what the others then lack says nothing. */
 export const observerSilent: Watch = {
   id: 'observer-silent',
-  metric: published(observeFunction.name, heartbeat, 'Sum'),
+  metric: published('observe', heartbeat, 'Sum'),
   ...{ threshold: 1, below: true, points: [3, 3], missing: TreatMissingData.BREACHING },
   ...{ severity: 'page', duty: 'control' },
   says: 'Nobody looks at the ledger, and no alarm on its reminders can ring. Look at the log of the function observe, its schedule and the database.',
@@ -131,16 +130,11 @@ export function flowWatches(): Watch[] {
     },
     {
       id: 'settle-failed',
-      metric: published(webhookSenderFunction.name, 'settle_failed_after_success', 'Sum'),
+      metric: published('webhook-sender', 'settle_failed_after_success', 'Sum'),
       ...{ threshold: 1, points: [1, 1], ...quiet, severity: 'warn', duty: 'recover' },
       says: 'A receiver took a reminder, and the ledger could not record it: it will be sent again. Look at the sender’s log and the database.',
     },
   ];
-}
-
-/** A measure of the observer. It may be published twice: a gauge, of which the greatest counts. */
-function observed(name: Measure): Metric {
-  return published(observeFunction.name, name, 'Maximum');
 }
 
 /** What share of the recent attempts it is, in percent; zero while it is fewer than `atLeast`. */
@@ -151,9 +145,4 @@ function share(name: Extract<Measure, `recent_${string}`>, atLeast: number): Mat
     period: minute,
     usingMetrics: { some: observed(name), attempts: observed('recent_attempts') },
   });
-}
-
-function published(functionName: string, metricName: string, statistic: 'Maximum' | 'Sum'): Metric {
-  const dimensionsMap = { [metricDimension]: functionName };
-  return new Metric({ namespace: metricNamespace, metricName, dimensionsMap, statistic, period: minute });
 }

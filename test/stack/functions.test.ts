@@ -14,6 +14,7 @@ import { retainFunction } from '../../lambdas/retain/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
+import { widgetFunction } from '../../lambdas/widget/contract.ts';
 import { synthesized } from './synthesized.ts';
 
 const dist = fileURLToPath(new URL('../../dist/functions', import.meta.url));
@@ -45,6 +46,7 @@ describe.each<[path: string, contract: FunctionContract, timeoutSeconds: number]
   ['Ledger/Observe/Function', observeFunction, 55],
   ['Ledger/Retain/Function', retainFunction, 900],
   ['Ledger/Operate/Function', operateFunction, 29],
+  ['Ledger/Widget/Function', widgetFunction, 29],
 ])('%s', (path, contract, timeoutSeconds) => {
   const properties = propertiesOf<FunctionProperties>(path);
 

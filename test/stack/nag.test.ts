@@ -13,9 +13,17 @@ interface Finding {
   readonly violatingConstructs: { readonly constructPath: string }[];
 }
 
-const traced = ['Claim', 'Migrate', 'Observe', 'Operate', 'Retain', 'Rotate', 'Schedule', 'WebhookSender'].map(
-  (name) => `AwsSolutions-IAM5[Resource::*] ReminderLedger/Ledger/${name}/Role/DefaultPolicy/Resource`,
-);
+const traced = [
+  'Claim',
+  'Migrate',
+  'Observe',
+  'Operate',
+  'Retain',
+  'Rotate',
+  'Schedule',
+  'WebhookSender',
+  'Widget',
+].map((name) => `AwsSolutions-IAM5[Resource::*] ReminderLedger/Ledger/${name}/Role/DefaultPolicy/Resource`);
 const everyStage = [
   ...traced,
   'AwsSolutions-IAM5[Resource::<LedgerArchiveBucketA7B9F3E4.Arn>/reminders/*] ReminderLedger/Ledger/Retain/Role/DefaultPolicy/Resource',

@@ -27,9 +27,17 @@ function ofType({ resources }: Synthesized, type: string) {
   return [...resources].filter(([, { Type }]) => Type === type);
 }
 
-const functionPaths = ['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe', 'Retain', 'Operate'].map(
-  (id) => `Ledger/${id}/Function`,
-);
+const functionPaths = [
+  'Schedule',
+  'Claim',
+  'WebhookSender',
+  'Migrate',
+  'Rotate',
+  'Observe',
+  'Retain',
+  'Operate',
+  'Widget',
+].map((id) => `Ledger/${id}/Function`);
 
 test('vpc, vpcSubnets: the database lies in a network of the account, and none is made', () => {
   const found = synthesized(

@@ -89,6 +89,11 @@ const permissions: Record<string, string[]> = {
     ),
     'sqs:GetQueueAttributes on Ledger/Queue/Invitations.Arn',
   ],
+  'Ledger/Widget/Role': [
+    ...everyFunction('Widget'),
+    `rds-data:ExecuteStatement on ${database}`,
+    'secretsmanager:GetSecretValue on Ledger/Logins/Observer',
+  ],
   'Ledger/Retain/Role': [
     ...everyFunction('Retain'),
     `rds-data:ExecuteStatement on ${database}`,
@@ -142,7 +147,7 @@ const shiftsAliases = ['policy arn:<AWS::Partition>:iam::aws:policy/service-role
 /** What the options that change permissions add. */
 const addedByOptions = {
   ...Object.fromEntries(
-    ['Schedule', 'Claim', 'Migrate', 'Observe', 'Operate'].map((name) => [
+    ['Schedule', 'Claim', 'Migrate', 'Observe', 'Operate', 'Widget'].map((name) => [
       `Ledger/${name}/Role`,
       [`kms:Decrypt on Own.Arn ${throughSecrets}`],
     ]),

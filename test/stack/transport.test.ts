@@ -22,6 +22,7 @@ describe('a deployment', () => {
     'Ledger/Retain/Function',
     'Ledger/Rotate/Function',
     'Ledger/Operate/Function',
+    'Ledger/Widget/Function',
     'Ledger/Minute/Tick',
     'Ledger/Minute/Observation',
     'Ledger/Minute/Retention',
