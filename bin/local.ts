@@ -2,6 +2,7 @@
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
 import { knownStages, type Stage } from '../lambdas/core/settings.ts';
+import { startConsole } from '../lib/local/console.ts';
 import { startLocalAws } from '../lib/local/local-aws.ts';
 import { startReceiver } from '../lib/local/receiver.ts';
 import { testAuthority } from '../lib/local/test-authority.ts';
@@ -15,6 +16,7 @@ interface LocalOptions {
   readonly stage: Stage;
   readonly directory: string;
   readonly receiverPort: number;
+  readonly consolePort: number;
 }
 
 const options: LocalOptions = new Command('npm start --')
@@ -24,10 +26,11 @@ const options: LocalOptions = new Command('npm start --')
   .option('--directory <directory>', 'where data and logs lie', localDirectory)
   // Fixed: destinations registered before a restart name it.
   .option('--receiver-port <port>', 'where its receiver of webhooks listens', Number, 4430)
+  .option('--console-port <port>', 'where its console for a browser listens', Number, 4480)
   .parse()
   .opts();
 
-const { aws, receiver } = await start().catch((error: Error) => {
+const { aws, receiver, pages } = await start().catch((error: Error) => {
   console.error(`Local AWS did not start: ${error.message}`);
   process.exit(1);
 });
@@ -41,6 +44,7 @@ console.log(
 for (const [name, endpoint] of Object.entries(aws.environment)) {
   if (name.startsWith('AWS_ENDPOINT_URL_')) console.log(`  ${name}=${endpoint}`);
 }
+console.log(`  a console for your browser at ${pages.endpoint}/`);
 console.log(`  PostgreSQL ${aws.databaseUrl}`);
 console.log(`  logs of the functions in ${join(options.directory, 'logs')}`);
 console.log(`  a receiver of webhooks at ${receiver.url('/ok')} (/fail/2: fails twice; /status/410; /hang; ...)`);
@@ -54,6 +58,7 @@ In another terminal:
 for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   process.once(signal, async () => {
     console.log('Stopping: what is being sent ends first.');
+    await pages.close();
     await aws.stop();
     await receiver.close();
     process.exit(0);
@@ -74,5 +79,10 @@ async function start() {
     await aws.stop();
     throw new Error(`--receiver-port: ${error.message}`);
   });
-  return { aws, receiver };
+  const pages = await startConsole({ host: aws.host, port: options.consolePort }).catch(async (error: Error) => {
+    await receiver.close();
+    await aws.stop();
+    throw new Error(`--console-port: ${error.message}`);
+  });
+  return { aws, receiver, pages };
 }

@@ -1,4 +1,5 @@
 // What the command line prints for people: answers and tables, and a reminder's verdict from its lines.
+import { ageText } from '../lambdas/core/age-text.ts';
 import type { LogPlace } from '../lambdas/core/log-link.ts';
 import type { Settings } from '../lambdas/core/settings.ts';
 import { verdict } from '../lambdas/core/verdict.ts';
@@ -40,10 +41,7 @@ export function table(head: readonly string[], rows: readonly (readonly string[]
 /** How long ago, in a unit that fits. */
 export function ago(instant: string | null): string {
   if (instant === null) return '-';
-  const seconds = Math.round((Date.now() - Date.parse(instant)) / 1000);
-  if (seconds < 120) return `${seconds} s`;
-  if (seconds < 7200) return `${Math.round(seconds / 60)} min`;
-  return seconds < 172_800 ? `${Math.round(seconds / 3600)} h` : `${Math.round(seconds / 86_400)} d`;
+  return ageText(Date.now() - Date.parse(instant));
 }
 
 /** Counts by state with the age of the oldest. */

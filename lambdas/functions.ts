@@ -10,6 +10,7 @@ import { retainFunction } from './retain/contract.ts';
 import { rotateFunction } from './rotate/contract.ts';
 import { scheduleFunction } from './schedule/contract.ts';
 import { webhookSenderFunction } from './webhook-sender/contract.ts';
+import { widgetFunction } from './widget/contract.ts';
 
 /** The contracts of all functions. */
 export const functions: readonly FunctionContract[] = [
@@ -23,4 +24,5 @@ export const functions: readonly FunctionContract[] = [
   operateFunction,
   canaryFunction,
   canaryReceiverFunction,
+  widgetFunction,
 ];

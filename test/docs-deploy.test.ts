@@ -161,6 +161,7 @@ describe('what it costs', () => {
     const alarms = rows.find(([what]) => what === 'alarms')?.[1];
     expect(alarms).toContain(`${alarmMetrics} metrics ×`);
     expect(alarms).toContain(`${count('AWS::CloudWatch::CompositeAlarm')} composite ones ×`);
+    expect(rows.find(([what]) => what === 'dashboards')?.[1]).toContain(`${count('AWS::CloudWatch::Dashboard')} ×`);
     // And the heartbeat.
     expect(rows.find(([what]) => what === 'metrics')?.[1]).toContain(
       `${Object.keys(measures).length + 1} of \`observe\``,

@@ -97,6 +97,12 @@ const rooms: readonly Room[] = [
     mayImport: oneOf(core, contracts),
   },
   {
+    holds: /^lambdas\/widget\//,
+    sentence:
+      'lambdas/widget is a function with the pages that it answers. It imports core, the adapters and its own room',
+    mayImport: oneOf(core, adapters, 'lambdas/widget/', 'node:', 'zod$'),
+  },
+  {
     holds: /^lambdas\/([^/]+)\//,
     sentence:
       'lambdas/<function> is thin: parse, one use case, map. It imports core, the adapters, its own contract and parts',
@@ -178,6 +184,7 @@ describe('rooms', () => {
     ['lambdas/claim/contract.ts', '@aws-sdk/client-sqs'],
     ['lambdas/claim/handler.ts', '@aws-sdk/client-sqs'],
     ['lambdas/claim/handler.ts', 'lib/stack/reminder-ledger.ts'],
+    ['lambdas/widget/ledger-page.ts', '@aws-sdk/client-rds-data'],
     ['lib/stack/ledger-function.ts', 'lambdas/core/ports.ts'],
     ['lib/stack/ledger-function.ts', 'lambdas/claim/handler.ts'],
     ['lib/local/lambda-host.ts', 'aws-cdk-lib'],

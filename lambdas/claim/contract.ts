@@ -26,3 +26,6 @@ export type ClaimRequest = unknown;
 
 /** What one tick did, in counts. */
 export type ClaimResponse = TickAnswer;
+
+/** What it publishes: each count of a tick, and how long the tick took. */
+export type ClaimMetric = Exclude<keyof TickAnswer, 'stopped'> | 'claim' | 'dispatch_failed';

@@ -34,6 +34,7 @@ export const faultPoints = {
   'put-archive': 'The two calls that write a page and its manifest to the archive.',
   archive: 'The statement that takes payload and evidence of what was written there.',
   'count-states': 'The statement that counts reminders for a person who looks.',
+  'list-attention': 'The statement that reads which reminders somebody should look at first.',
   'show-evidence': 'The statement that reads all that is known of one reminder, for the same.',
   decide: 'The statement that carries out what a person decides.',
   reclaim: 'The statement that brings forward what a person wants to go on.',

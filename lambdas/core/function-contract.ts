@@ -31,7 +31,8 @@ export interface FunctionContract {
     | 'retain'
     | 'operate'
     | 'canary'
-    | 'canary-receiver';
+    | 'canary-receiver'
+    | 'widget';
   readonly purpose: string;
   /** Whose grants it works with in the database. `owner`: those of the cluster's owner, who may do anything. Null: it has none. */
   readonly databaseRole: DatabaseRole | 'owner' | null;

@@ -85,10 +85,15 @@ export function storyText(explanation: Explanation): string {
   return [...heading(evidence), '', ...story(evidence), '', ...nextLines(explanation)].join('\n');
 }
 
-function nextLines({ next }: Verdict): string[] {
+function nextLines(judged: Verdict): string[] {
+  return wrapped(nextText(judged), 6);
+}
+
+/** Who acts next, by when, and how, on one line. */
+export function nextText({ next }: Verdict): string {
   const who = next.who === 'operator' ? `operator (${next.duty})` : next.who;
   const when = next.by === null ? '' : `, by ${next.by}${next.overdue ? ', which has passed' : ''}`;
-  return wrapped(next.who === 'nobody' ? `next: ${next.what}` : `next: ${who}${when}: ${next.what}`, 6);
+  return next.who === 'nobody' ? `next: ${next.what}` : `next: ${who}${when}: ${next.what}`;
 }
 
 function heading(evidence: ReminderEvidence): string[] {
@@ -101,26 +106,41 @@ function heading(evidence: ReminderEvidence): string[] {
   ].flatMap((line) => wrapped(line, 4));
 }
 
-function story(evidence: Explanation['evidence']): string[] {
-  const lines: [at: string, text: string, link?: string | null][] = [
-    [evidence.createdAt, `scheduled by ${evidence.producer}`],
-    ...evidence.handoffs.map(({ at, messageId, queue, visibleFrom }): [string, string] => [
-      at,
-      `queue accepted message ${messageId}, visible from ${visibleFrom} (${queue})`,
+/** One thing that happened to a reminder. */
+export interface StoryLine {
+  readonly at: string;
+  /** As it was recorded: show it through `printable` alone. */
+  readonly text: string;
+  /** The log of the worker that did it; null where there is none to link to. */
+  readonly logs: string | null;
+}
+
+/** What happened to a reminder, in its order. */
+export function storyLines(evidence: Explanation['evidence']): StoryLine[] {
+  const line = (at: string, text: string, logs: string | null = null): StoryLine => ({ at, text, logs });
+  const lines = [
+    line(evidence.createdAt, `scheduled by ${evidence.producer}`),
+    ...evidence.handoffs.map(({ at, messageId, queue, visibleFrom }) =>
+      line(at, `queue accepted message ${messageId}, visible from ${visibleFrom} (${queue})`),
+    ),
+    ...evidence.attempts.flatMap((attempt) => [
+      line(attempt.startedAt, openedText(attempt), attempt.logs),
+      ...attempt.outcomes.map((outcome) => line(outcome.at, outcomeText(attempt, outcome))),
     ]),
-    ...evidence.attempts.flatMap((attempt): [string, string, (string | null)?][] => [
-      [attempt.startedAt, openedText(attempt), attempt.logs],
-      ...attempt.outcomes.map((outcome): [string, string] => [outcome.at, outcomeText(attempt, outcome)]),
-    ]),
-    ...evidence.exclusions.flatMap(({ at, reason, readmittedAt }): [string, string][] => [
-      [at, `set aside, because updating it fails: ${reason}`],
-      ...(readmittedAt === null ? [] : [[readmittedAt, 'readmitted'] as [string, string]]),
+    ...evidence.exclusions.flatMap(({ at, reason, readmittedAt }) => [
+      line(at, `set aside, because updating it fails: ${reason}`),
+      ...(readmittedAt === null ? [] : [line(readmittedAt, 'readmitted')]),
     ]),
   ];
   // The sort is stable: of one millisecond, what stands first above happened first.
-  return lines
-    .toSorted(([one], [other]) => Date.parse(one) - Date.parse(other))
-    .flatMap(([at, text, link]) => [...wrapped(`${at}  ${text}`, 26), ...(link ? [`${' '.repeat(26)}${link}`] : [])]);
+  return lines.toSorted((one, other) => Date.parse(one.at) - Date.parse(other.at));
+}
+
+function story(evidence: Explanation['evidence']): string[] {
+  return storyLines(evidence).flatMap(({ at, text, logs }) => [
+    ...wrapped(`${at}  ${text}`, 26),
+    ...(logs === null ? [] : [`${' '.repeat(26)}${logs}`]),
+  ]);
 }
 
 function openedText({ attemptNo, host, worker }: RecordedAttempt): string {

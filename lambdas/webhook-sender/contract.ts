@@ -1,6 +1,7 @@
 // The webhook-sender function: the queue message it takes, the answer it gives, its environment.
 import * as z from 'zod';
 import type { FunctionContract } from '../core/function-contract.ts';
+import type { OutcomeKind } from '../core/ports.ts';
 
 /** The function as deployed. `WEBHOOK_TRUSTED_CIDRS` is for local AWS alone. */
 export const webhookSenderFunction: FunctionContract = {
@@ -26,3 +27,6 @@ export type InvitationMessage = z.infer<typeof invitationMessage>;
 export interface WebhookSenderResponse {
   readonly batchItemFailures: { readonly itemIdentifier: string }[];
 }
+
+/** What it publishes: attempts by their outcome, how long each took, and successes that it could not record. */
+export type SenderMetric = `attempt_${OutcomeKind}` | 'attempt' | 'settle_failed_after_success';

@@ -114,6 +114,7 @@ const concurrency: Readonly<Record<FunctionContract['name'], (settings: Settings
   operate: () => 2,
   canary: () => 1,
   'canary-receiver': () => 2,
+  widget: () => 2,
 };
 
 /**

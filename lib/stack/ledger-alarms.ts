@@ -46,6 +46,8 @@ export interface LedgerAlarmsProps extends WatchedServices, Pick<ReminderLedgerP
  * person reads them in the night.
  */
 export class LedgerAlarms extends Construct {
+  /** Those that tell somebody: not those that another one follows. */
+  readonly telling: AlarmBase[] = [];
   readonly #alarms = new Map<string, Alarm>();
   readonly #props: LedgerAlarmsProps;
 
@@ -138,6 +140,7 @@ export class LedgerAlarms extends Construct {
   }
 
   #tell({ severity }: Watch, alarm: AlarmBase): void {
+    this.telling.push(alarm);
     const topic = this.#props.alarmTopics?.[severity];
     if (!topic) return;
     alarm.addAlarmAction(new SnsAction(topic));

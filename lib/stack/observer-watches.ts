@@ -1,17 +1,16 @@
 // The alarms on what the functions measure of the ledger: reminders that are late, left behind, failing or for a person.
 import { Duration } from 'aws-cdk-lib';
-import { MathExpression, Metric, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
-import { canaryLateness, canaryMinutes, canaryReceiverFunction } from '../../lambdas/canary-receiver/contract.ts';
-import { claimFunction } from '../../lambdas/claim/contract.ts';
-import { leaseUsed, metricDimension, metricNamespace } from '../../lambdas/core/function-contract.ts';
-import { heartbeat, type Measure, observeFunction } from '../../lambdas/observe/contract.ts';
-import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
+import { MathExpression, TreatMissingData } from 'aws-cdk-lib/aws-cloudwatch';
+import { canaryLateness, canaryMinutes } from '../../lambdas/canary-receiver/contract.ts';
+import { leaseUsed } from '../../lambdas/core/function-contract.ts';
+import { heartbeat, type Measure } from '../../lambdas/observe/contract.ts';
+import { observed, published } from './ledger-metrics.ts';
 import { minute, type Watch } from './watch.ts';
 
 /** The alarm that rings when nobody looks at the ledger: what the others then lack says nothing. */
 export const observerSilent: Watch = {
   id: 'observer-silent',
-  metric: published(observeFunction.name, heartbeat, 'Sum'),
+  metric: published('observe', heartbeat, 'Sum'),
   ...{ threshold: 1, below: true, points: [3, 3], missing: TreatMissingData.BREACHING },
   ...{ severity: 'page', duty: 'control' },
   says: 'Nobody looks at the ledger, and no alarm on its reminders can ring. Look at the log of the function observe, its schedule and the database.',
@@ -134,12 +133,12 @@ export function flowWatches(): Watch[] {
     },
     {
       id: 'settle-failed',
-      metric: published(webhookSenderFunction.name, 'settle_failed_after_success', 'Sum'),
+      metric: published('webhook-sender', 'settle_failed_after_success', 'Sum'),
       ...{ threshold: 1, points: [1, 1], ...quiet, severity: 'warn', duty: 'recover' },
       says: 'A receiver took a reminder, and the ledger could not record it: it will be sent again. Look at the sender’s log and the database.',
     },
-    ...[claimFunction, webhookSenderFunction].map(
-      ({ name }): Watch => ({
+    ...(['claim', 'webhook-sender'] as const).map(
+      (name): Watch => ({
         id: `lease-headroom-${name}`,
         metric: published(name, leaseUsed, 'p99'),
         ...{ threshold: 70, points: [5, 5], ...quiet, severity: 'warn', duty: 'recover' },
@@ -152,7 +151,7 @@ export function flowWatches(): Watch[] {
 /** The alarm on the canary. It comes every five minutes or is late itself, so silence is a fault. */
 export const canaryLate: Watch = {
   id: 'canary-late',
-  metric: published(canaryReceiverFunction.name, canaryLateness, 'Maximum').with({
+  metric: published('canary-receiver', canaryLateness, 'Maximum').with({
     period: Duration.minutes(canaryMinutes),
   }),
   ...{
@@ -165,11 +164,6 @@ export const canaryLate: Watch = {
   says: 'The reminder that the ledger sends itself every 5 min came more than 60 s late, or not at all: those of products do neither. The log of canary has its id; look at the other alarms too.',
 };
 
-/** A measure of the observer. It may be published twice: a gauge, of which the greatest counts. */
-function observed(name: Measure): Metric {
-  return published(observeFunction.name, name, 'Maximum');
-}
-
 /** What share of the recent attempts it is, in percent; zero while it is fewer than `atLeast`. */
 function share(name: Extract<Measure, `recent_${string}`>, atLeast: number): MathExpression {
   return new MathExpression({
@@ -178,9 +172,4 @@ function share(name: Extract<Measure, `recent_${string}`>, atLeast: number): Mat
     period: minute,
     usingMetrics: { some: observed(name), attempts: observed('recent_attempts') },
   });
-}
-
-function published(functionName: string, metricName: string, statistic: 'Maximum' | 'Sum' | 'p99'): Metric {
-  const dimensionsMap = { [metricDimension]: functionName };
-  return new Metric({ namespace: metricNamespace, metricName, dimensionsMap, statistic, period: minute });
 }

@@ -1,6 +1,6 @@
 // The whole ledger as one construct, for an app of one's own: wires the parts together and defines nothing itself.
 import { fileURLToPath } from 'node:url';
-import { Duration } from 'aws-cdk-lib';
+import { Duration, Stack, Tags } from 'aws-cdk-lib';
 import type { Grant, IGrantable } from 'aws-cdk-lib/aws-iam';
 import { Function as LambdaFunction } from 'aws-cdk-lib/aws-lambda';
 import { Construct } from 'constructs';
@@ -15,6 +15,7 @@ import { type RetentionPolicy, retainFunction } from '../../lambdas/retain/contr
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
+import { widgetAlias, widgetFunction, widgetTag } from '../../lambdas/widget/contract.ts';
 import { ArchiveBucket } from './archive-bucket.ts';
 import { addCanary, type Canary } from './canary.ts';
 import { DatabaseLogins } from './database-logins.ts';
@@ -22,6 +23,7 @@ import { defaultsOf, deploymentStageOf } from './deployment-stages.ts';
 import { GradualDeployment } from './gradual-deployment.ts';
 import { InvitationQueue } from './invitation-queue.ts';
 import { LedgerAlarms } from './ledger-alarms.ts';
+import { LedgerDashboards } from './ledger-dashboards.ts';
 import { LedgerDatabase } from './ledger-database.ts';
 import { LedgerFunction } from './ledger-function.ts';
 import { LedgerSchedules } from './ledger-schedules.ts';
@@ -52,6 +54,7 @@ export class ReminderLedger extends Construct {
   readonly operate: LedgerFunction;
   /** What sends the canary, and what receives it. @default none, see the prop `canary` */
   readonly canary: Canary | undefined;
+  readonly widget: LedgerFunction;
   readonly alarms: LedgerAlarms;
 
   /** @throws {Error} when a prop cannot be deployed; what does not fit together fails synthesis, with all its sentences */
@@ -108,7 +111,12 @@ export class ReminderLedger extends Construct {
     this.observe = functionOf('Observe', observeFunction);
     this.retain = functionOf('Retain', retainFunction);
     this.operate = functionOf('Operate', operateFunction);
-    for (const user of [this.schedule, this.claim, this.webhookSender, this.observe, this.retain, this.operate]) {
+    this.widget = functionOf('Widget', widgetFunction);
+    Tags.of(this.widget.lambda).add(widgetTag.key, widgetTag.value);
+    for (const user of [
+      ...[this.schedule, this.claim, this.webhookSender, this.observe, this.retain, this.operate],
+      this.widget,
+    ]) {
       this.logins.grantLogin(user);
       user.deployAfter(migration);
     }
@@ -145,6 +153,21 @@ export class ReminderLedger extends Construct {
       queue: this.queue,
       schedules,
       database: this.database,
+    });
+    new LedgerDashboards(this, 'Dashboards', {
+      alarms: this.alarms,
+      functions: [
+        ...[this.schedule, this.claim, this.webhookSender, this.observe, this.retain, this.operate, this.widget],
+        ...[this.migrate, this.rotate],
+      ],
+      queue: this.queue,
+      schedules,
+      database: this.database,
+      widget: this.widget.alias(widgetAlias),
+      widgetParameters: {
+        stack: Stack.of(this).stackName,
+        logGroup: this.webhookSender.lambda.logGroup.logGroupName,
+      },
     });
     const config = props.gradualDeployment;
     if (config) {
@@ -188,6 +211,15 @@ export class ReminderLedger extends Construct {
    */
   grantDuty(grantee: IGrantable, duty: OperateDuty): Grant {
     return this.operate.url(duty).grantInvokeUrl(grantee);
+  }
+
+  /**
+   * Lets people with this principal see the ledger, and the verdict on each reminder, in the dashboard: CloudWatch invokes the
+   * widget with the permissions of whoever looks. It changes nothing. To see dashboard and alarms they need CloudWatch's own
+   * read permissions as well.
+   */
+  grantLook(grantee: IGrantable): Grant {
+    return this.widget.alias(widgetAlias).grantInvoke(grantee);
   }
 }
 

@@ -74,6 +74,7 @@ async function decide(): Promise<void> {
   const decision = { verb: 'review', commandId: uuid(), reason: 'a look', apply: true };
   const reminders = [{ deliveryId, versionSeen: 1, attemptsSeen: 1 }];
   expect(await ask('inspect', { verb: 'status' })).toMatchObject({ statusCode: 200 });
+  expect(await stage.aws.invoke('widget', {}, 'look')).toContain('<h2>Set aside');
   expect(await ask('inspect', { verb: 'explain', deliveryId })).toMatchObject({ statusCode: 200 });
   expect(await ask('decide', { ...decision, reminders })).toMatchObject({ statusCode: 200 });
   const recovery = { commandId: uuid(), reason: 'a look', apply: true };

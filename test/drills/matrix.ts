@@ -28,6 +28,7 @@ export const notDrilled: Readonly<Partial<Record<FaultPoint, string>>> = {
   'list-finished-producers': 'it only reads: what is killed there is killed before put-archive',
   'list-archivable': 'it only reads: what is killed there is killed before put-archive',
   'count-states': 'it only reads, for a person',
+  'list-attention': 'it only reads, for a person',
   'show-evidence': 'it only reads, for a person',
   decide: 'no reminder needs it: its lost answer is sent for again in test/functions/operate.test.ts',
   reclaim: 'no reminder needs it: the claim does the same by itself, in time',

@@ -11,7 +11,7 @@ import { type Resource, synthesized } from '../stack/synthesized.ts';
 import { eventually, type RunningLedger, startRunningLedger } from './running-ledger.ts';
 
 /** What the alarm on the canary reads. */
-const metrics = readBy(synthesized().resources.get('Ledger/Alarms/canary-late') as Resource);
+const metrics = readBy(synthesized().resources.get('Ledger/Alarms/canary-late-measured') as Resource);
 
 let ledger: RunningLedger;
 let url: string;

@@ -26,6 +26,7 @@ const notHere = [
   'list-destinations',
   'list-due',
   'list-archivable',
+  'list-attention',
   'list-finished-producers',
   'list-exclusions',
   'observe-calendar',

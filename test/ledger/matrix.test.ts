@@ -39,6 +39,7 @@ const otherStatements: Readonly<Record<string, { writes: boolean; why: string }>
   'list-archivable': { writes: false, why: 'reads what is past the retention policy' },
   'list-finished-producers': { writes: false, why: 'reads whose finished reminders are not archived' },
   forget: { writes: true, why: 'deletes claims and receipts long over, and touches no reminder' },
+  'list-attention': { writes: false, why: 'reads what somebody should look at' },
   'list-due': { writes: false, why: 'reads what a claim would look at' },
   'list-exclusions': { writes: false, why: 'reads what is set aside' },
   'list-destinations': { writes: false, why: 'reads the registry' },

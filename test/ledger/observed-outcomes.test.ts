@@ -1,6 +1,7 @@
 // What one look sees of destinations, of attempts and of what waits for a person; by which clock, and how much it reads.
 import { v7 as uuid } from 'uuid';
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest';
+import { listAttention } from '../../lambdas/store/statements/list-attention.ts';
 import { observeCalendar } from '../../lambdas/store/statements/observe-calendar.ts';
 import { observeDestinations } from '../../lambdas/store/statements/observe-destinations.ts';
 import { observeOutcomes } from '../../lambdas/store/statements/observe-outcomes.ts';
@@ -221,7 +222,7 @@ test('a look reads no more when the calendar, the past and the backlog are long,
   const buffers = async (limit: number) => {
     await session.sql('VACUUM ANALYZE');
     const read: number[] = [];
-    for (const statement of [observeCalendar, observeDestinations, observeOutcomes]) {
+    for (const statement of [observeCalendar, observeDestinations, observeOutcomes, listAttention]) {
       const plan = await session.run(statement, { limit }, 'EXPLAIN (ANALYZE, BUFFERS) ');
       expect(
         plan.filter((line) => /Seq Scan on (reminder_delivery|attempt_outcome|lifecycle_event)/.test(line)),

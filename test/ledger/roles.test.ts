@@ -90,6 +90,7 @@ const runs: Record<string, DatabaseRole[]> = {
   enqueue: ['ledger_schedule', 'ledger_claim'],
   forget: ['ledger_retain'],
   get: ['ledger_schedule', 'ledger_operator', 'ledger_observer'],
+  'list-attention': ['ledger_operator', 'ledger_observer'],
   'list-archivable': ['ledger_operator', 'ledger_observer', 'ledger_retain'],
   'list-destinations': ['ledger_operator', 'ledger_observer'],
   'list-due': ['ledger_claim', 'ledger_operator', 'ledger_observer'],

@@ -48,6 +48,7 @@ const inputs: Readonly<Record<string, unknown>> = {
   'observe-outcomes': { limit: 1 },
   'show-evidence': { key: 'k' },
   'add-destination': { destinationId: uuid(), name: 'n', url: 'u', owner: 'o', contract: 'none', deadlineMs: null },
+  'list-attention': { limit: 1 },
   'list-due': { limit: 1 },
   'list-archivable': { producer: 'p', retentionSeconds: 1, limit: 1, after: null },
   archive: { reminders: [] },

@@ -28,6 +28,7 @@ const budgets: Readonly<Record<string, Budget>> = {
   operate: { kilobytes: 540, loading: 1.9 },
   canary: { kilobytes: 470, loading: 1.8 },
   'canary-receiver': { kilobytes: 490, loading: 1.8 },
+  widget: { kilobytes: 535, loading: 1.9 },
 };
 
 let folder: string;

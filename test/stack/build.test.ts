@@ -64,6 +64,7 @@ test('two builds of the same sources, in two places, are equal byte for byte; th
         'webhook-sender',
         'canary',
         'canary-receiver',
+        'widget',
       ].map((name) => `dist/functions/${name}/index.mjs`),
       ...migrations.map((name) => `dist/functions/migrate/migrations/${name}`),
     ].toSorted(),
@@ -87,7 +88,7 @@ test('a build replaces what an earlier one left, and a failing one leaves it as 
   expect(await builtFiles(root)).toEqual(built);
 });
 
-test.each(['schedule', 'claim', 'webhook-sender', 'migrate', 'rotate', 'observe', 'retain'])(
+test.each(['schedule', 'claim', 'webhook-sender', 'migrate', 'rotate', 'observe', 'retain', 'widget'])(
   'the bundle of %s loads alone, as Lambda loads it, and says at once which variables it misses',
   async (name) => {
     const alone = join(folder, `alone-${name}`);

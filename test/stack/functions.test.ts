@@ -16,6 +16,7 @@ import { retainFunction } from '../../lambdas/retain/contract.ts';
 import { rotateFunction } from '../../lambdas/rotate/contract.ts';
 import { scheduleFunction } from '../../lambdas/schedule/contract.ts';
 import { webhookSenderFunction } from '../../lambdas/webhook-sender/contract.ts';
+import { widgetFunction } from '../../lambdas/widget/contract.ts';
 import { synthesized } from './synthesized.ts';
 
 const dist = fileURLToPath(new URL('../../dist/functions', import.meta.url));
@@ -49,6 +50,7 @@ describe.each<[path: string, contract: FunctionContract, timeoutSeconds: number]
   ['Ledger/Operate/Function', operateFunction, 29],
   ['Ledger/Canary/Function', canaryFunction, 60],
   ['Ledger/CanaryReceiver/Function', canaryReceiverFunction, 10],
+  ['Ledger/Widget/Function', widgetFunction, 29],
 ])('%s', (path, contract, timeoutSeconds) => {
   const properties = propertiesOf<FunctionProperties>(path);
 

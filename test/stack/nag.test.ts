@@ -16,7 +16,7 @@ interface Finding {
 const traced = (...names: string[]) =>
   names.map((name) => `AwsSolutions-IAM5[Resource::*] ReminderLedger/Ledger/${name}/Role/DefaultPolicy/Resource`);
 const everyStage = [
-  ...traced('Claim', 'Migrate', 'Observe', 'Operate', 'Retain', 'Rotate', 'Schedule', 'WebhookSender'),
+  ...traced('Claim', 'Migrate', 'Observe', 'Operate', 'Retain', 'Rotate', 'Schedule', 'WebhookSender', 'Widget'),
   'AwsSolutions-IAM5[Resource::<LedgerArchiveBucketA7B9F3E4.Arn>/reminders/*] ReminderLedger/Ledger/Retain/Role/DefaultPolicy/Resource',
   'AwsSolutions-S1 ReminderLedger/Ledger/Archive/Bucket/Resource',
   'AwsSolutions-SMG4 ReminderLedger/Ledger/Signing/Secret/Resource',

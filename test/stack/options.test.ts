@@ -28,7 +28,7 @@ function ofType({ resources }: Synthesized, type: string) {
 }
 
 const functionPaths = [
-  ...['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe', 'Retain', 'Operate'],
+  ...['Schedule', 'Claim', 'WebhookSender', 'Migrate', 'Rotate', 'Observe', 'Retain', 'Operate', 'Widget'],
   ...['Canary', 'CanaryReceiver'],
 ].map((id) => `Ledger/${id}/Function`);
 

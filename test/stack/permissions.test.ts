@@ -83,6 +83,11 @@ const permissions: Record<string, string[]> = {
     ),
     'sqs:GetQueueAttributes on Ledger/Queue/Invitations.Arn',
   ],
+  'Ledger/Widget/Role': [
+    ...everyFunction('Widget'),
+    `rds-data:ExecuteStatement on ${database}`,
+    'secretsmanager:GetSecretValue on Ledger/Logins/Observer',
+  ],
   'Ledger/Retain/Role': [
     ...everyFunction('Retain'),
     `rds-data:ExecuteStatement on ${database}`,
@@ -154,7 +159,7 @@ const shiftsAliases = ['policy arn:<AWS::Partition>:iam::aws:policy/service-role
 /** What the options that change permissions add. */
 const addedByOptions = {
   ...Object.fromEntries(
-    ['Schedule', 'Claim', 'Migrate', 'Observe', 'Operate', 'Canary', 'CanaryReceiver'].map((name) => [
+    ['Schedule', 'Claim', 'Migrate', 'Observe', 'Operate', 'Widget', 'Canary', 'CanaryReceiver'].map((name) => [
       `Ledger/${name}/Role`,
       [`kms:Decrypt on Own.Arn ${throughSecrets}`],
     ]),

@@ -19,7 +19,8 @@ const stateful = [
 
 /** What a deployment can make anew at any time, with nothing lost. */
 const stateless = [
-  ...['AWS::CloudWatch::Alarm', 'AWS::CloudWatch::CompositeAlarm', 'AWS::IAM::Policy', 'AWS::IAM::Role'],
+  ...['AWS::CloudWatch::Alarm', 'AWS::CloudWatch::CompositeAlarm', 'AWS::CloudWatch::Dashboard'],
+  ...['AWS::IAM::Policy', 'AWS::IAM::Role'],
   ...['AWS::Lambda::Alias', 'AWS::Lambda::EventInvokeConfig', 'AWS::Lambda::EventSourceMapping'],
   ...[
     'AWS::Lambda::Function',
@@ -64,7 +65,7 @@ const inProduction: Readonly<Record<string, 'Retain' | 'Delete'>> = {
     'Ledger/Retain/Log',
     'Ledger/Rotate/Log',
   ),
-  ...retained('Ledger/Schedule/Log', 'Ledger/WebhookSender/Log', 'TriggerLog'),
+  ...retained('Ledger/Schedule/Log', 'Ledger/WebhookSender/Log', 'Ledger/Widget/Log', 'TriggerLog'),
   ...retained('Ledger/Canary/Log', 'Ledger/CanaryReceiver/Log'),
   // The ledger holds what is in it: the next claim invites anew.
   'Ledger/Queue/Invitations': 'Delete',
@@ -135,6 +136,7 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
       'AWS::Lambda::Alias Ledger/Retain/Function/Aliastick Name',
       ...ofCanary('AWS::Lambda::Alias Ledger/Schedule/Function/Aliascanary Name'),
       'AWS::Lambda::Alias Ledger/WebhookSender/Function/Aliasinvitations Name',
+      'AWS::Lambda::Alias Ledger/Widget/Function/Aliaslook Name',
       // Its function, by the alias.
       'AWS::Lambda::EventSourceMapping Ledger/Queue/Source FunctionName',
       ...ofCanary('AWS::Scheduler::Schedule Ledger/Minute/Canary GroupName'),
@@ -267,6 +269,7 @@ test('the logical ids of what holds state never change: another id is another, e
       "LedgerScheduleLog84FAE33E",
       "LedgerSigningSecret710209E0",
       "LedgerWebhookSenderLogB116BC8D",
+      "LedgerWidgetLog5CDB0931",
       "TriggerLogEAF6BB58",
     ]
   `);

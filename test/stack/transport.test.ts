@@ -23,6 +23,7 @@ describe('a deployment', () => {
     'Ledger/Rotate/Function',
     'Ledger/Operate/Function',
     'Ledger/Canary/Function',
+    'Ledger/Widget/Function',
     'Ledger/Minute/Tick',
     'Ledger/Minute/Observation',
     'Ledger/Minute/Retention',
