@@ -84,7 +84,7 @@ test('two ledgers with one id, at two places of a stack, have alarms of their ow
   const alarms = Object.values(synthesized(stack).template.findResources('AWS::CloudWatch::Alarm'));
   const names = alarms.map(({ Properties }) => Properties.AlarmName);
   expect(new Set(names).size).toBe(names.length);
-  expect(names).toContain('Shop West/Ledger tick-not-running');
+  expect(names).toContain('Shop West/Ledger schedule-drops');
 });
 
 test('CloudWatch may publish to a topic that has a policy of its own', () => {
