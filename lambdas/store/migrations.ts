@@ -33,7 +33,8 @@ export async function migrateSchema(
 ): Promise<{ applied: number; schemaVersion: number }> {
   const work = { database, until: performance.now() + time.wholeMs };
   await waitForDatabase(database, time.resumeMs);
-  await inTurn(work, 'prepare schema', async (run) => {
+  // What is applied stays applied: one question for all of it, and a turn for each that is missing or has another text.
+  const applied = await inTurn(work, 'prepare schema', async (run) => {
     await run(`CREATE TABLE IF NOT EXISTS schema_migration (
       version integer PRIMARY KEY, name text NOT NULL, checksum text NOT NULL, applied_at timestamptz NOT NULL)`);
     // The limits are meant for commands, and SET LOCAL lifts them in a transaction alone. Only sessions to come are free:
@@ -43,10 +44,13 @@ export async function migrateSchema(
         EXECUTE format('ALTER ROLE %I IN DATABASE %I SET ${limit} = 0', current_user, current_database());
       END $$`);
     }
+    const rows = await run('SELECT CAST(version AS text), checksum FROM schema_migration');
+    return new Map(rows.map(([version, checksum]) => [version, checksum]));
   });
-  let applied = 0;
-  for (const migration of [...migrations].sort((one, other) => one.version - other.version)) {
-    if (await applyOnce(work, migration)) applied += 1;
+  let count = 0;
+  for (const migration of migrations.toSorted((one, other) => one.version - other.version)) {
+    const isKnown = applied.get(String(migration.version)) === migration.checksum;
+    if (!isKnown && (await applyOnce(work, migration))) count += 1;
   }
   await inTurn(work, 'limit statements', async (run) => {
     await run('SELECT CAST(limit_statements(CAST(:statement_ms AS integer), CAST(:lock_ms AS integer)) AS text)', {
@@ -58,7 +62,7 @@ export async function migrateSchema(
     'schema version',
     'SELECT CAST(COALESCE(max(version), 0) AS text) FROM schema_migration',
   );
-  return { applied, schemaVersion: Number(newest?.[0] ?? 0) };
+  return { applied: count, schemaVersion: Number(newest?.[0] ?? 0) };
 }
 
 async function applyOnce(work: SchemaWork, migration: Migration): Promise<boolean> {

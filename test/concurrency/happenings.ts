@@ -15,6 +15,8 @@ export interface Real {
 export interface Act {
   readonly send: (real: Real) => Promise<unknown>;
   readonly expect: (model: ReminderModel) => unknown;
+  /** Whether it can still be run again. @default always */
+  readonly isPossible?: (model: ReminderModel) => boolean;
 }
 
 /** What may happen: drawn once, it becomes a command of whatever the model then holds. */

@@ -1,6 +1,6 @@
 // What the ledger's tables hold, and what they must hold by the model, in one shape.
 import type { Real } from './happenings.ts';
-import { heldBecause } from './reminder-life.ts';
+import { waitsSince } from './reminder-life.ts';
 import type { ReminderModel } from './reminder-model.ts';
 
 /** Rows by table, in a fixed order. */
@@ -19,7 +19,9 @@ const columns: readonly (readonly [name: string, sql: string])[] = [
   ...['due_at', 'next_attempt_at', 'expires_at', 'wake_at', 'state_since', 'lease_until', 'first_invited_at'].map(
     (name) => [name, ms(name)] as const,
   ),
-  ...['cancel_requested_at', 'delivered_at'].map((name) => [name, ms(name)] as const),
+  ...['cancel_requested_at', 'delivered_at', 'reviewed_at', 'unreviewed_since', 'archived_at'].map(
+    (name) => [name, ms(name)] as const,
+  ),
   ['last_error', 'last_error'],
   ['delivery_id', 'delivery_id'],
 ];
@@ -38,7 +40,11 @@ SELECT
      ORDER BY delivery_id, version, state), '[]') FROM lifecycle_event) AS lifecycle_event,
   (SELECT coalesce(jsonb_agg(jsonb_build_array(delivery_id, token, readmitted_by) ORDER BY token), '[]')
      FROM claim_exclusion) AS claim_exclusion,
-  (SELECT coalesce(jsonb_agg(jsonb_build_array(name, state, destination_id, url, owner, contract, deadline_ms)
+  (SELECT coalesce(jsonb_agg(jsonb_build_array(verb, delivery_id, version_seen, reason, evidence -> 'given', evidence -> 'answer',
+     evidence -> 'state', evidence -> 'attempts', evidence -> 'doubtfulAttempts', evidence -> 'keyForgotten') ORDER BY action_no), '[]')
+     FROM operator_action) AS operator_action,
+  (SELECT coalesce(jsonb_agg(jsonb_build_array(name, state, destination_id, url, owner, contract, deadline_ms,
+     dedup_window_seconds)
      ORDER BY name), '[]') FROM destination) AS destination`;
 
 /** All rows, as the database has them. */
@@ -55,7 +61,11 @@ export function modelRows(model: ReminderModel): Rows {
     reminder_delivery: [...model.reminders.values()]
       .map((one) => ({
         ...{ delivery_id: one.asked.deliveryId, idempotency_key: one.asked.key, user_id: one.asked.userId },
-        ...{ payload: one.asked.payload, producer: one.producer, created_by_command: one.command },
+        ...{
+          payload: one.archived === null ? one.asked.payload : null,
+          producer: one.producer,
+          created_by_command: one.command,
+        },
         ...{ state: one.state, state_since: one.since, version: one.version, parked: one.parked },
         ...{ due_at: one.due, next_attempt_at: one.next, expires_at: one.expires },
         wake_at: one.wake === Number.POSITIVE_INFINITY ? 'infinity' : one.wake,
@@ -63,7 +73,8 @@ export function modelRows(model: ReminderModel): Rows {
         ...{ invitations: one.invitations, first_invited_at: one.firstInvited, last_error: one.lastError },
         ...{ lease_owner: one.lease?.owner ?? null, lease_until: one.lease?.until ?? null },
         ...{ cancel_requested_at: one.cancelAsked, delivered_at: one.delivered },
-        hold_reason: one.state === 'held' ? heldBecause : null,
+        hold_reason: one.state === 'held' ? one.holdReason : null,
+        ...{ reviewed_at: one.reviewed, unreviewed_since: waitsSince(one), archived_at: one.archived },
       }))
       .toSorted((one, other) => (one.delivery_id < other.delivery_id ? -1 : 1)),
     delivery_attempt: ordered(
@@ -83,9 +94,10 @@ export function modelRows(model: ReminderModel): Rows {
       3,
     ),
     claim_exclusion: model.exclusions.map(({ id, token, readmittedBy }) => [id, token, readmittedBy]),
+    operator_action: model.actions,
     destination: ordered(
-      model.destinations.map(({ name, state, id, url, owner, contract, deadlineMs }) => [
-        ...[name, state, id, url, owner, contract, deadlineMs],
+      model.destinations.map(({ name, state, id, url, owner, contract, deadlineMs, window }) => [
+        ...[name, state, id, url, owner, contract, deadlineMs, window],
       ]),
       1,
     ),

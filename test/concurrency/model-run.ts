@@ -30,6 +30,8 @@ export interface ModelRun {
   readonly commands: number;
   /** How often a command got an answer, such as `cancel too_late`, and a row made a move, such as `queued > delivering`. */
   readonly met: ReadonlyMap<string, number>;
+  /** The statements that ran, by name. */
+  readonly statements: ReadonlySet<string>;
   /** The shortest sequence found after which the two differ, and in what; undefined when all agreed. */
   readonly failure: { readonly sequence: readonly string[]; readonly message: string } | undefined;
 }
@@ -43,18 +45,19 @@ const registered = (
   more: Pick<Destination, 'name' | 'contract'> & Partial<Destination>,
 ): Destination => ({
   ...{ id: idOf(900 + place), url: urlOf(more.name), owner: 'me', deadlineMs: null },
-  ...{ maxFailures: settings.maxFailures, state: 'active', ...more },
+  ...{ maxFailures: settings.maxFailures, window: null, state: 'active', ...more },
 });
 const destinations = (): Destination[] => [
   registered(1, { name: 'keeps', contract: 'honours-key' }),
   registered(2, { name: 'promises-nothing', contract: 'none' }),
-  registered(3, { name: 'strict', contract: 'honours-key', maxFailures: 1 }),
+  registered(3, { name: 'strict', contract: 'honours-key', maxFailures: 1, window: 300 }),
 ];
 
 /** Runs one sequence after the other, each in a transaction that is rolled back, and shrinks the first one that fails. */
 export async function runModel(options: ModelRunOptions): Promise<ModelRun> {
   const database = await startVirtualDatabase();
   const met = new Map<string, number>();
+  const statements = new Set<string>();
   let sequences = 0;
   let commands = 0;
   let failing = false;
@@ -81,7 +84,7 @@ export async function runModel(options: ModelRunOptions): Promise<ModelRun> {
       try {
         await database.sql(`SELECT set_config('sim.now', $1, false)`, [timestamp(beginning)]);
         for (const one of model.destinations) await addDestination(database, one);
-        await fc.asyncModelRun(() => ({ model, real: realSide(database, model, options.plant) }), drawn);
+        await fc.asyncModelRun(() => ({ model, real: realSide(database, model, statements, options.plant) }), drawn);
       } catch (error) {
         failing = true;
         throw error;
@@ -98,7 +101,7 @@ export async function runModel(options: ModelRunOptions): Promise<ModelRun> {
       counterexample === null
         ? undefined
         : { sequence: [...counterexample[0]].map(String), message: String(errorInstance) };
-    return { sequences, commands, met, failure };
+    return { sequences, commands, met, statements, failure };
   } finally {
     await database.stop();
   }
@@ -183,11 +186,17 @@ function answersIn(answer: unknown): string[] {
   return Object.entries(answer).flatMap(([name, list]) => (Array.isArray(list) && list.length > 0 ? [name] : []));
 }
 
-function realSide(database: VirtualDatabase, model: ReminderModel, plant: ModelRunOptions['plant']): Real {
+function realSide(
+  database: VirtualDatabase,
+  model: ReminderModel,
+  statements: Set<string>,
+  plant: ModelRunOptions['plant'],
+): Real {
   let statement = 0;
   const runner: StatementRunner = {
     async run(asked, input, onTry) {
       onTry?.(0);
+      statements.add(asked.name);
       statement += 1;
       await database.sql(`SELECT set_config('sim.chance', $1, false)`, [String(model.chance)]);
       const text = plant?.(asked.name, asked.text) ?? asked.text;
@@ -202,10 +211,12 @@ function realSide(database: VirtualDatabase, model: ReminderModel, plant: ModelR
   return { runner, ledger: new PostgresLedger(runner), sql: database.sql };
 }
 
-function addDestination({ sql }: VirtualDatabase, { id, name, url, owner, contract, maxFailures, state }: Destination) {
+function addDestination({ sql }: VirtualDatabase, one: Destination) {
+  const { id, name, url, owner, contract, maxFailures, state, window } = one;
   return sql(
-    `INSERT INTO destination (destination_id, name, url, owner, contract, state, state_since, policy, created_at)
-     VALUES ($1, $2, $3, $4, $5, $6, now(), $7, now())`,
-    [id, name, url, owner, contract, state, { maxFailures }],
+    `INSERT INTO destination (destination_id, name, url, owner, contract, state, state_since, policy, dedup_window_seconds,
+       created_at)
+     VALUES ($1, $2, $3, $4, $5, $6, now(), $7, $8, now())`,
+    [id, name, url, owner, contract, state, { maxFailures }, window],
   );
 }

@@ -2,9 +2,16 @@
 // CI runs what fits into its time. All of it: `npx node bin/model.ts --sequences 1000 --seed 1`, about a minute; another
 // seed runs other sequences. MODEL_SECONDS gives this file more time.
 import { expect, test } from 'vitest';
+import { statementModules, statementOf } from '../ledger/statement-modules.ts';
+import { isWriting } from '../mutants/cuts.ts';
 import { runModel } from './model-run.ts';
 
 const limitMs = Number(process.env.MODEL_SECONDS ?? 10) * 1000;
+
+/** Writing statements that no command of the model runs, with the reason. */
+const notModelled: Readonly<Record<string, string>> = {
+  forget: 'it deletes what no command under way can ask for, and the model asks again however late',
+};
 
 /** Moves that a hundred sequences cannot miss: their absence would say that nothing much was tried. */
 const common = [
@@ -15,10 +22,30 @@ const common = [
 ];
 
 test('whatever is asked in whatever order, the ledger answers and writes what the model does', async () => {
-  const { failure, met, sequences, commands } = await runModel({ seed: 20260101, limitMs });
+  const { failure, met, statements, sequences, commands } = await runModel({ seed: 20260101, limitMs });
   expect(failure, JSON.stringify(failure, null, 2)).toBeUndefined();
   console.info(`model: ${commands} commands in ${sequences} sequences`);
   if (sequences >= 100) expect(common.filter((move) => !met.has(move))).toEqual([]);
+  const writing: string[] = [];
+  for (const name of statementModules) if (isWriting((await statementOf(name)).text)) writing.push(name);
+  if (sequences >= 100) expect(writing.filter((name) => !statements.has(name))).toEqual(Object.keys(notModelled));
+}, 120_000);
+
+test('a decision that does not ask for evidence is found, and so is an archive that takes what waits for a person', async () => {
+  const cuts = {
+    decide: ['WHEN a.evidence IS NULL\n', 'WHEN false\n'],
+    archive: ["WHEN l.unreviewed_since IS NOT NULL THEN 'unreviewed'", ''],
+  } as const;
+  for (const [planted, [condition, instead]] of Object.entries(cuts)) {
+    const { failure } = await runModel({
+      seed: 1,
+      plant: (name, text) => {
+        if (name === planted) expect(text).toContain(condition);
+        return name === planted ? text.replace(condition, instead) : text;
+      },
+    });
+    expect(failure?.message).toContain(`the answer to ${planted}`);
+  }
 }, 120_000);
 
 test('a reschedule that forgets to compare versions is found, and shrunk to the two commands that show it', async () => {

@@ -28,6 +28,9 @@ export interface Reminder {
   firstInvited: number | null;
   lastError: string | null;
   delivered: number | null;
+  holdReason: string | null;
+  reviewed: number | null;
+  archived: number | null;
 }
 
 export interface Destination {
@@ -38,6 +41,8 @@ export interface Destination {
   readonly contract: 'honours-key' | 'status-lookup' | 'none';
   readonly deadlineMs: number | null;
   readonly maxFailures: number;
+  /** How long it remembers a key, in seconds. */
+  readonly window: number | null;
   state: 'active' | 'paused' | 'disabled';
 }
 
@@ -46,6 +51,7 @@ export interface Attempt {
   readonly no: number;
   readonly token: string;
   readonly version: number;
+  readonly started: number;
 }
 
 /** What a claim took, and under which token. */
@@ -79,6 +85,8 @@ export class ReminderLife {
   readonly destinations: Destination[];
   readonly reminders = new Map<string, Reminder>();
   readonly attempts: Attempt[] = [];
+  /** What people did, as rows to compare. */
+  readonly actions: unknown[][] = [];
   readonly outcomes: (Pick<Attempt, 'id' | 'no' | 'token'> & {
     readonly by: 'sender' | 'recover';
     readonly outcome: string;
@@ -98,7 +106,7 @@ export class ReminderLife {
   }
 
   /** Moves a reminder as an outcome of its own attempt demands, or a success of any. */
-  protected decide({ attempt, outcome, errorClass, retryAfterSeconds }: Settlement): State {
+  protected moveBy({ attempt, outcome, errorClass, retryAfterSeconds }: Settlement): State {
     const one = this.existing(attempt.id);
     if (outcome === 'delivered') {
       // Of two successes in one call the second finds it done.
@@ -137,7 +145,7 @@ export class ReminderLife {
     else if (outcome === 'permanent' || outcome === 'gone') this.end(one, 'dead');
     else if (this.isOver(one)) this.end(one, 'expired');
     else if (outcome === 'unknown' && contract !== 'honours-key') {
-      Object.assign(one, { state: 'held', since: this.now, lease: null, wake: one.expires });
+      Object.assign(one, { state: 'held', since: this.now, lease: null, wake: one.expires, holdReason: heldBecause });
     } else if (exhausted) this.end(one, 'dead');
     else if (one.expires !== null && retry >= one.expires) this.end(one, 'expired');
     else this.backToCalendar(one, retry);
@@ -177,18 +185,23 @@ export class ReminderLife {
     if (!told) this.events.push({ id, version, state, announced: false });
   }
 
+  /** What one statement ends is told in the order of the ids. */
+  protected together<Answer>(act: () => Answer): Answer {
+    const before = this.events.length;
+    const answer = act();
+    this.events.push(...this.events.splice(before).toSorted((one, other) => (one.id < other.id ? -1 : 1)));
+    return answer;
+  }
+
   protected pause(failures: number): number {
     const { retryBaseSeconds, retryCapSeconds } = this.settings;
     return this.chance * Math.min(retryBaseSeconds * 2 ** Math.min(failures, 10), retryCapSeconds) * 1000;
   }
 
-  protected anyAttemptInDoubt(one: Reminder): boolean {
-    const clear = (no: number) =>
-      this.outcomes.some(
-        (known) =>
-          known.id === one.asked.deliveryId && known.no === no && !['unknown', 'overtaken'].includes(known.outcome),
-      );
-    return Array.from({ length: one.attempts }, (_, place) => place + 1).some((no) => !clear(no));
+  /** How many attempts the receiver may have, for all that is known. @param clear outcomes that say what happened */
+  protected attemptsInDoubt(one: Reminder, clear: (outcome: string) => boolean): number {
+    const known = this.outcomes.filter(({ id, outcome }) => id === one.asked.deliveryId && clear(outcome));
+    return one.attempts - new Set(known.map(({ no }) => no)).size;
   }
 
   protected lookAhead = (next: number) => next - this.settings.lookaheadSeconds * 1000;
@@ -213,6 +226,11 @@ export class ReminderLife {
 export const isFinished = ({ state }: Reminder) => ['delivered', 'dead', 'expired', 'cancelled'].includes(state);
 export const isLeased = ({ state, lease }: Reminder, as: State, owner: string) =>
   state === as && lease?.owner === owner;
+
+/** Since when it waits for a person; null: it does not. */
+export function waitsSince({ state, since, reviewed }: Reminder): number | null {
+  return (state === 'held' || state === 'dead') && (reviewed === null || reviewed < since) ? since : null;
+}
 
 export function facts(one: Reminder): ReminderFacts {
   const { state, version, due, expires } = one;

@@ -4,7 +4,6 @@ import { OperatorLife } from './operator-life.ts';
 import {
   type Claim,
   facts,
-  heldBecause,
   isFinished,
   isLeased,
   iso,
@@ -13,6 +12,8 @@ import {
   type Settlement,
 } from './reminder-life.ts';
 
+/** An outcome that says what became of an attempt. */
+const isClear = (outcome: string) => !['unknown', 'overtaken'].includes(outcome);
 const sorted = (ids: readonly string[]) => [...new Set(ids)].sort();
 
 /** Its reminder by key. */
@@ -43,6 +44,7 @@ export class ReminderModel extends OperatorLife {
         },
         ...{ wake: this.lookAhead(due), parked: false, cancelAsked: null, lease: null, attempts: 0, attemptsBefore: 0 },
         ...{ failures: 0, invitations: 0, firstInvited: null, lastError: null, delivered: null },
+        ...{ holdReason: null, reviewed: null, archived: null },
       };
       this.reminders.set(asked.deliveryId, created);
       return { answer: 'scheduled', nearDue: this.awake(created), ...facts(created) };
@@ -60,7 +62,7 @@ export class ReminderModel extends OperatorLife {
 
   /** In their order: of two names of one reminder the second meets what the first has left. */
   cancel(token: string, producer: string, keys: readonly string[]): object[] {
-    return this.#together(() => keys.map((key, item) => this.#cancel(`${token} ${item}`, producer, key)));
+    return this.together(() => keys.map((key, item) => this.#cancel(`${token} ${item}`, producer, key)));
   }
 
   #cancel(receipt: string, producer: string, key: string): object {
@@ -96,7 +98,8 @@ export class ReminderModel extends OperatorLife {
       if (wish.expectedVersion !== undefined && wish.expectedVersion !== one.version) {
         return { answer: 'stale', ...facts(one) };
       }
-      if (one.state === 'delivering' || this.anyAttemptInDoubt(one)) return { answer: 'too_late', ...facts(one) };
+      if (one.state === 'delivering' || this.attemptsInDoubt(one, isClear) > 0)
+        return { answer: 'too_late', ...facts(one) };
       if (one.state === 'held') return { answer: 'held', ...facts(one) };
       if (due === one.due && expires === one.expires) return { answer: 'unchanged', ...facts(one) };
       if (expires !== null && (expires <= due || expires <= this.now)) return { answer: 'invalid', path: 'expiresAt' };
@@ -121,7 +124,7 @@ export class ReminderModel extends OperatorLife {
       failures: one.failures,
       leaseUntil: isoOrNull(one.lease?.until ?? null),
       cancelRequestedAt: isoOrNull(one.cancelAsked),
-      holdReason: one.state === 'held' ? heldBecause : null,
+      holdReason: one.state === 'held' ? one.holdReason : null,
       lastError: one.lastError,
       deliveredAt: isoOrNull(one.delivered),
       parked: one.parked,
@@ -233,7 +236,7 @@ export class ReminderModel extends OperatorLife {
   }
 
   settle(token: string, settlements: readonly Settlement[]): object[] {
-    return this.#together(() => this.#settle(token, settlements));
+    return this.together(() => this.#settle(token, settlements));
   }
 
   #settle(token: string, settlements: readonly Settlement[]): object[] {
@@ -249,7 +252,7 @@ export class ReminderModel extends OperatorLife {
           outcome === 'delivered'
             ? then.state !== 'delivered'
             : isLeased(then, 'delivering', attempt.token) && then.attempts === no && !wins.has(id);
-        const movedTo = decides ? this.decide(settlement) : null;
+        const movedTo = decides ? this.moveBy(settlement) : null;
         this.outcomes.push({ id, no, token, by: 'sender', outcome, movedTo });
         const abandoned = movedTo === 'delivered' && then.state === 'delivering' && then.attempts !== no;
         if (abandoned && !settlements.some((other) => other.attempt.id === id && other.attempt.no === then.attempts)) {
@@ -293,27 +296,19 @@ export class ReminderModel extends OperatorLife {
       lease: { owner: token, until },
     });
     one.wake = Math.max(one.wake ?? 0, until);
-    this.attempts.push({ id, no: one.attempts, token, version: one.version });
+    this.attempts.push({ id, no: one.attempts, token, version: one.version, started: this.now });
     return 'opened';
   }
 
   #claimed(token: string, take: () => Claim): object {
     const known = this.claims.find((claim) => claim.token === token);
-    const { claimed, recovered, expired, parked } = known ?? this.#together(take);
+    const { claimed, recovered, expired, parked } = known ?? this.together(take);
     if (known === undefined) this.claims.push({ token, claimed, recovered, expired, parked });
     const lines = sorted(claimed).map((deliveryId) => {
       const { next } = this.existing(deliveryId);
       return { deliveryId, dueInMs: next - this.now, notBefore: next };
     });
     return { claimed: lines, recovered: sorted(recovered), expired: sorted(expired), parked: sorted(parked) };
-  }
-
-  /** What one statement ends is told in the order of the ids. */
-  #together<Answer>(act: () => Answer): Answer {
-    const before = this.events.length;
-    const answer = act();
-    this.events.push(...this.events.splice(before).toSorted((one, other) => (one.id < other.id ? -1 : 1)));
-    return answer;
   }
 
   #once(token: string, act: () => object): object {

@@ -86,7 +86,8 @@ async function shareOut<Piece>(
 class Worker {
   readonly #postgres: Postgres;
   readonly tests: TestRunner;
-  #template = '';
+  /** Whether new databases have the schema without any change. */
+  #isUnchanged = false;
 
   private constructor(postgres: Postgres) {
     const { host, port, user, password } = postgres;
@@ -98,8 +99,7 @@ class Worker {
     const directory = join(parent, `worker-${number}`);
     const worker = new Worker(await startPostgres({ directory, fresh: true }));
     await worker.#makeSchema('unchanged', null);
-    await worker.#useTemplate('unchanged');
-    await worker.#postgres.createDatabase('planning', 'unchanged');
+    await worker.#useSchema(null);
     return worker;
   }
 
@@ -119,12 +119,11 @@ class Worker {
       seconds: Math.round((performance.now() - began) / 100) / 10,
     });
     try {
-      if (mutant.file.endsWith('.sql')) await this.#makeSchema('changed', mutant);
-      else if (mutant.file.includes('/statements/')) await this.#plan(mutant);
+      if (mutant.file.includes('/statements/')) await this.#plan(mutant);
+      await this.#useSchema(mutant.file.endsWith('.sql') ? mutant : null);
     } catch (error) {
       return result('broken', error instanceof Error ? error.message : String(error));
     }
-    await this.#useTemplate(mutant.file.endsWith('.sql') ? 'changed' : 'unchanged');
     const { subject } = mutant;
     const run = await this.tests.run({ files: testsOfSubjects[subject] ?? [], pattern, mutant }, limit);
     return result(fates[run.end], run.by);
@@ -132,12 +131,21 @@ class Worker {
 
   /** Whether PostgreSQL can plan the changed statement: a test that fails because it cannot would prove nothing. */
   async #plan(mutant: Mutant): Promise<void> {
-    await runOn(this.#postgres.url('planning'), `PREPARE changed AS ${await preparable(mutant)}`);
+    await runOn(this.#postgres.url('unchanged'), `PREPARE changed AS ${await preparable(mutant)}`);
+  }
+
+  /** Makes what new databases of the server are copies of, whoever creates them: a schema with the mutant's change, if it has one. */
+  async #useSchema(change: Mutant | null): Promise<void> {
+    if (change === null && this.#isUnchanged) return;
+    await runOn(this.#postgres.url('postgres'), 'ALTER DATABASE template1 IS_TEMPLATE false');
+    await this.#postgres.dropDatabase('template1');
+    this.#isUnchanged = change === null;
+    if (change === null) await this.#postgres.createDatabase('template1', 'unchanged');
+    else await this.#makeSchema('template1', change);
   }
 
   /** The schema as the migrations make it, with the mutant's change, and recorded as if there were none. */
-  async #makeSchema(name: 'unchanged' | 'changed', mutant: Mutant | null): Promise<void> {
-    await this.#postgres.dropDatabase(name);
+  async #makeSchema(name: 'unchanged' | 'template1', mutant: Mutant | null): Promise<void> {
     await this.#postgres.createDatabase(name, 'template0');
     const files = readdirSync(new URL('migrations/', repository));
     const migrations = (change: Mutant | null) =>
@@ -159,16 +167,6 @@ class Worker {
       'GRANT SELECT ON schema_migration TO PUBLIC',
       'GRANT EXECUTE ON FUNCTION limit_statements TO PUBLIC',
     );
-  }
-
-  /** Makes new databases of the server copies of another one, whoever creates them. */
-  async #useTemplate(name: 'unchanged' | 'changed'): Promise<void> {
-    // A changed schema is made anew for each mutant under the same name.
-    if (this.#template === name && name !== 'changed') return;
-    await runOn(this.#postgres.url('postgres'), 'ALTER DATABASE template1 IS_TEMPLATE false');
-    await this.#postgres.dropDatabase('template1');
-    await this.#postgres.createDatabase('template1', name);
-    this.#template = name;
   }
 
   stop(): Promise<void> {

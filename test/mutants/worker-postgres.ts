@@ -6,7 +6,7 @@ import type { Postgres } from '../../lib/local/postgres.ts';
 export type WorkerServer = Pick<Postgres, 'host' | 'port' | 'user' | 'password'>;
 
 /** The databases that outlast a test file. */
-export const keptDatabases = ['postgres', 'template0', 'template1', 'unchanged', 'changed', 'planning'];
+export const keptDatabases = ['postgres', 'template0', 'template1', 'unchanged'];
 
 /** The worker's server as a fresh one: without the databases and logins that earlier tests made. Stopping it does nothing. */
 export async function startPostgres(): Promise<Postgres> {
