@@ -93,7 +93,7 @@ const written: readonly Written[] = [
   {
     name: 'the time since the claim is not taken off the delay',
     file: 'lambdas/core/dispatch.ts',
-    instead: ['delaySeconds: (dueInMs - elapsedMs) / 1000', 'delaySeconds: dueInMs / 1000'],
+    instead: ['delaySeconds: (dueInMs - (begun - askedAt)) / 1000', 'delaySeconds: dueInMs / 1000'],
   },
   {
     name: 'what the queue refused is not released',
