@@ -6,7 +6,8 @@ import type { DecisionRequest } from '../lambdas/operate/contract.ts';
 import { LedgerTarget, type TargetOptions, UsageError } from './ledger-target.ts';
 import { operate } from './operate-client.ts';
 import { instant, isId } from './reminders-options.ts';
-import { table } from './reminders-text.ts';
+import { print, type Shown } from './reminders-output.ts';
+import { table } from './terminal-table.ts';
 
 interface Options extends TargetOptions {
   readonly json?: boolean;
@@ -16,13 +17,6 @@ interface Options extends TargetOptions {
   readonly expires?: string;
   readonly commandId?: string;
   readonly apply?: boolean;
-}
-
-/** What the command answered, and whether it was what was asked for. */
-export interface DecideOutcome {
-  readonly value: unknown;
-  readonly text: string;
-  readonly done: boolean;
 }
 
 const decided: readonly DecisionAnswer[] = ['held', 'released', 'requeued', 'resolved', 'reviewed', 'cancelled'];
@@ -43,11 +37,8 @@ const advice: Partial<Readonly<Record<DecisionAnswer, string>>> = {
   not_found: 'no reminder has that id',
 };
 
-/**
- * Adds the command.
- * @param tell prints what came of it
- */
-export function addDecide(program: Command, tell: (options: Options, outcome: DecideOutcome) => void): void {
+/** Adds the command. */
+export function addDecide(program: Command): void {
   program
     .command('decide')
     .description(
@@ -67,15 +58,11 @@ export function addDecide(program: Command, tell: (options: Options, outcome: De
     .option('--apply', 'do it; otherwise only what would be done is told')
     .action(async (verb: DecisionRequest['verb'], names: readonly string[], _, command: Command) => {
       const options: Options = command.optsWithGlobals();
-      tell(options, await decide(verb, names, options));
+      print(options, await decide(verb, names, options));
     });
 }
 
-async function decide(
-  verb: DecisionRequest['verb'],
-  names: readonly string[],
-  options: Options,
-): Promise<DecideOutcome> {
+async function decide(verb: DecisionRequest['verb'], names: readonly string[], options: Options): Promise<Shown> {
   const named = names.map((name) => seen(name, options.apply === true));
   const target = await LedgerTarget.find(options);
   const reminders: SeenReminder[] = [];

@@ -6,6 +6,7 @@ import { functionHandler, type Invocation } from '../runtime/handler-stack.ts';
 import { issuesOf } from '../runtime/issues.ts';
 import { openDatabase } from '../store/data-api.ts';
 import { duties, type OperateDuty, type OperateResponse, operateFunction, requestsOfDuty } from './contract.ts';
+import { controlVerbsOf } from './control.ts';
 import { decideVerbs } from './decide.ts';
 import { inspectVerbs } from './inspect.ts';
 
@@ -28,7 +29,11 @@ export const handler = functionHandler<LambdaFunctionURLEventWithIAMAuthorizer, 
   operateFunction,
   (environment) => {
     const database = openDatabase(environment);
-    const verbs: Duties = { inspect: inspectVerbs(database, environment.settings), decide: decideVerbs(database) };
+    const verbs: Duties = {
+      inspect: inspectVerbs(database, environment.settings),
+      decide: decideVerbs(database),
+      control: controlVerbsOf(database),
+    };
     return async (event, run) => {
       const response = await respond(verbs, event, run);
       run.meter.count(response.answer);

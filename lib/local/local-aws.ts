@@ -246,6 +246,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       ArchiveBucketName: archive.name,
       InspectUrl: await urlOf('inspect'),
       DecideUrl: await urlOf('decide'),
+      ControlUrl: await urlOf('control'),
     };
     const callers = { ...environment, AWS_ENDPOINT_URL_LAMBDA: lambda.endpoint };
     const endpoints = join(directory, 'endpoints.json');

@@ -2,6 +2,7 @@
 
 import type { DecisionVerb } from '../../lambdas/core/decisions.ts';
 import type { OutcomeKind } from '../../lambdas/core/ports.ts';
+import { postgresControl } from '../../lambdas/store/control.ts';
 import { postgresDecisions } from '../../lambdas/store/decisions.ts';
 import { archive } from '../../lambdas/store/statements/archive.ts';
 import { readmit } from '../../lambdas/store/statements/readmit.ts';
@@ -86,6 +87,11 @@ export const plays: Readonly<Record<string, Play>> = {
   'decide cancel': decision('cancel'),
   archive: async ({ runner }) =>
     runner.run(archive, { reminders: await asRead(runner, ...ids.map((deliveryId) => as({ deliveryId }))) }),
+  'control pause': ({ runner }, token) =>
+    postgresControl(runner).control({
+      ...{ token, verb: 'pause', destination: null, actor: 'me', reason: 'trouble', ticket: null, dryRun: false },
+      seen: { state: 'active', since: null },
+    }),
   exclude: ({ ledger }, token) =>
     ledger.exclude({ token, deliveryId: idOf('queued'), sqlState: '23514', reason: 'it fails' }),
   readmit: ({ runner }, token) =>
@@ -97,6 +103,5 @@ export const apart = ['add-destination', 'announce'];
 
 /** What operators do by hand. */
 export const byHand: Readonly<Record<string, Play>> = {
-  pause: ({ sql }) => sql('UPDATE dispatch_gate SET paused = true, paused_since = now()').then(() => undefined),
   'pause destination': ({ sql }) => sql(`UPDATE destination SET state = 'paused'`).then(() => undefined),
 };

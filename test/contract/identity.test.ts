@@ -132,7 +132,7 @@ const cases: readonly ContractCase[] = [
     reliedOnBy: 'lambdas/operate/handler.ts',
     source: `${guide}, "Control access to Lambda function URLs"`,
     async check({ outputs }) {
-      for (const url of [outputs.InspectUrl, outputs.DecideUrl]) {
+      for (const url of [outputs.InspectUrl, outputs.DecideUrl, outputs.ControlUrl]) {
         expect((await fetch(url, { method: 'POST', body: '{"verb":"status"}' })).status).toBe(403);
       }
     },

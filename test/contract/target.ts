@@ -33,6 +33,7 @@ const outputNames = [
   'ArchiveBucketName',
   'InspectUrl',
   'DecideUrl',
+  'ControlUrl',
   'DeadLetterQueueUrl',
 ] as const;
 type OutputName = (typeof outputNames)[number];

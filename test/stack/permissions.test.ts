@@ -319,6 +319,7 @@ describe('a person', () => {
     expect(urls.map(({ Properties }) => [Properties.AuthType, Properties.Qualifier, 'Cors' in Properties])).toEqual([
       ['AWS_IAM', 'inspect', false],
       ['AWS_IAM', 'decide', false],
+      ['AWS_IAM', 'control', false],
     ]);
     const permissions = [...resources.values()].filter(({ Type }) => Type === 'AWS::Lambda::Permission');
     const opened = permissions

@@ -123,6 +123,7 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
       'AWS::Events::EventBus Ledger/Lifecycle/Bus Name',
       'AWS::Lambda::Alias Ledger/Claim/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/Observe/Function/Aliastick Name',
+      'AWS::Lambda::Alias Ledger/Operate/Function/Aliascontrol Name',
       'AWS::Lambda::Alias Ledger/Operate/Function/Aliasdecide Name',
       'AWS::Lambda::Alias Ledger/Operate/Function/Aliasinspect Name',
       'AWS::Lambda::Alias Ledger/Retain/Function/Aliastick Name',
