@@ -35,7 +35,7 @@ const everything = { at: '-infinity', id: '00000000-0000-0000-0000-000000000000'
 /**
  * Five ways in one statement, of which the one that `source` names is run: each reads one index from where the page begins, no
  * more than `scan` rows, and what does not fit is left out after that. So a page costs the same however large the ledger is, and
- * however few rows fit; a page that found few says where to go on.
+ * however few rows fit; a page that found few says where to go on. A row comparison alone lets no partial index be used.
  */
 export const find: Statement<FindQuery, FindRow> = {
   name: 'find',
@@ -61,21 +61,21 @@ WITH named AS MATERIALIZED (
   UNION ALL
   (SELECT r.delivery_id, r.wake_at, r.due_at, r.state, r.destination_id
    FROM reminder_delivery r
-   WHERE CAST(:source AS text) = 'calendar'
+   WHERE CAST(:source AS text) = 'calendar' AND r.wake_at >= CAST(:after_at AS timestamptz)
      AND (r.wake_at, r.delivery_id) > (CAST(:after_at AS timestamptz), CAST(:after_id AS uuid))
    ORDER BY r.wake_at, r.delivery_id
    LIMIT CAST(:scan AS integer))
   UNION ALL
   (SELECT r.delivery_id, r.next_attempt_at, r.due_at, r.state, r.destination_id
    FROM reminder_delivery r
-   WHERE CAST(:source AS text) = 'in_flight' AND r.invitations > 0
+   WHERE CAST(:source AS text) = 'in_flight' AND r.invitations > 0 AND r.next_attempt_at >= CAST(:after_at AS timestamptz)
      AND (r.next_attempt_at, r.delivery_id) > (CAST(:after_at AS timestamptz), CAST(:after_id AS uuid))
    ORDER BY r.next_attempt_at, r.delivery_id
    LIMIT CAST(:scan AS integer))
   UNION ALL
   (SELECT r.delivery_id, r.unreviewed_since, r.due_at, r.state, r.destination_id
    FROM reminder_delivery r
-   WHERE CAST(:source AS text) = 'unreviewed'
+   WHERE CAST(:source AS text) = 'unreviewed' AND r.unreviewed_since >= CAST(:after_at AS timestamptz)
      AND (r.unreviewed_since, r.delivery_id) > (CAST(:after_at AS timestamptz), CAST(:after_id AS uuid))
    ORDER BY r.unreviewed_since, r.delivery_id
    LIMIT CAST(:scan AS integer))
