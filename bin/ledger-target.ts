@@ -33,19 +33,24 @@ const outputNames = [
   'ScheduleFunctionName',
   'DatabaseArn',
   'DatabaseOperatorSecretArn',
-  'DatabaseObserverSecretArn',
   'DatabaseName',
   'SigningSecretArn',
   'InspectUrl',
   'DecideUrl',
   'RecoverUrl',
+  'ControlUrl',
 ] as const;
+/** The output that has a duty's URL. */
+const urlOf = {
+  inspect: 'InspectUrl',
+  decide: 'DecideUrl',
+  recover: 'RecoverUrl',
+  control: 'ControlUrl',
+} as const satisfies Record<OperateDuty, (typeof outputNames)[number]>;
 type Outputs = Readonly<Record<(typeof outputNames)[number], string>>;
 
 /** A reachable ledger. */
 export class LedgerTarget {
-  /** Whoever looks at the ledger may read everything in it, and change nothing. */
-  readonly observer: DataApi;
   /** Who registers destinations. */
   readonly operator: DataApi;
   /** Ranges that a destination may lie in although they are not public: local AWS has the loopback. */
@@ -59,15 +64,12 @@ export class LedgerTarget {
     this.#outputs = outputs;
     this.trusted = trusted;
     this.settings = settingsOf(stage);
-    const logIn = (secretArn: string) =>
-      new DataApi({
-        resourceArn: outputs.DatabaseArn,
-        secretArn,
-        database: outputs.DatabaseName,
-        settings: settingsOf('production'),
-      });
-    this.observer = logIn(outputs.DatabaseObserverSecretArn);
-    this.operator = logIn(outputs.DatabaseOperatorSecretArn);
+    this.operator = new DataApi({
+      resourceArn: outputs.DatabaseArn,
+      secretArn: outputs.DatabaseOperatorSecretArn,
+      database: outputs.DatabaseName,
+      settings: settingsOf('production'),
+    });
   }
 
   /** @throws {UsageError} when local AWS does not run there, or there is no such stack */
@@ -106,8 +108,7 @@ export class LedgerTarget {
 
   /** The URL of a duty of the operate function. */
   url(duty: OperateDuty): string {
-    const names = { inspect: 'InspectUrl', decide: 'DecideUrl', recover: 'RecoverUrl' } as const;
-    return this.#outputs[names[duty]];
+    return this.#outputs[urlOf[duty]];
   }
 
   /** The secret that the receiver of a destination verifies signatures with. */

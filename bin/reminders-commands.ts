@@ -6,6 +6,7 @@ import type { OperateResponse } from '../lambdas/operate/contract.ts';
 import { type LedgerTarget, type TargetOptions, UsageError } from './ledger-target.ts';
 import { operate } from './operate-client.ts';
 import { isId } from './reminders-options.ts';
+import type { Shown } from './reminders-output.ts';
 
 /** The options that every one of them has. */
 export interface WritingOptions extends TargetOptions {
@@ -15,16 +16,6 @@ export interface WritingOptions extends TargetOptions {
   readonly commandId?: string;
   readonly apply?: boolean;
 }
-
-/** What a command answered, and whether it was what was asked for. */
-export interface Outcome {
-  readonly value: unknown;
-  readonly text: string;
-  readonly done: boolean;
-}
-
-/** Prints what came of a command. */
-export type Tell = (options: { readonly json?: boolean }, outcome: Outcome) => void;
 
 /** Adds those options to a command. */
 export function withWritingOptions(command: Command): Command {
@@ -86,7 +77,7 @@ export function namesOf(reminders: readonly SeenReminder[]): string {
  * What is told of an answer that is not of the command's own kind.
  * @throws {UsageError} when the request was not understood
  */
-export function refusal(answer: OperateResponse, commandId?: string): Outcome {
+export function refusal(answer: OperateResponse, commandId?: string): Shown {
   const message = 'message' in answer ? answer.message : '';
   if (answer.answer === 'invalid') throw new UsageError(message || 'the request was refused');
   const again =

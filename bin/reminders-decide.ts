@@ -7,16 +7,15 @@ import { operate } from './operate-client.ts';
 import {
   named,
   namesOf,
-  type Outcome,
   refusal,
   seen,
-  type Tell,
   type WritingOptions,
   withWritingOptions,
   writingOf,
 } from './reminders-commands.ts';
 import { instant } from './reminders-options.ts';
-import { table } from './reminders-text.ts';
+import { print, type Shown } from './reminders-output.ts';
+import { table } from './terminal-table.ts';
 
 interface Options extends WritingOptions {
   readonly evidence?: string;
@@ -42,7 +41,7 @@ const advice: Partial<Readonly<Record<DecisionAnswer, string>>> = {
 };
 
 /** Adds the command. */
-export function addDecide(program: Command, tell: Tell): void {
+export function addDecide(program: Command): void {
   withWritingOptions(program.command('decide'))
     .description(
       'hold, release, requeue, resolve, review or cancel reminders, as a person who may; a look unless --apply',
@@ -57,11 +56,11 @@ export function addDecide(program: Command, tell: Tell): void {
     )
     .action(async (verb: DecisionRequest['verb'], names: readonly string[], _, command: Command) => {
       const options: Options = command.optsWithGlobals();
-      tell(options, await decide(verb, names, options));
+      print(options, await decide(verb, names, options));
     });
 }
 
-async function decide(verb: DecisionRequest['verb'], names: readonly string[], options: Options): Promise<Outcome> {
+async function decide(verb: DecisionRequest['verb'], names: readonly string[], options: Options): Promise<Shown> {
   const all = names.map((name) => named(name, options.apply === true));
   const target = await LedgerTarget.find(options);
   const reminders = await seen(target, all);

@@ -1,8 +1,7 @@
 // `reminders recover`, `handoffs` and `poison`: what makes reminders go on, first shown and then done, by signed URLs.
 import type { Command } from 'commander';
-import type { LogPlace } from '../lambdas/core/log-link.ts';
 import { type LetterVerdict, letterVerdicts } from '../lambdas/core/redrive.ts';
-import { explain, explanationText, printable } from '../lambdas/core/verdict-text.ts';
+import { printable } from '../lambdas/core/verdict-text.ts';
 import type {
   HandoffsResponse,
   RecoveredAnswer,
@@ -14,16 +13,16 @@ import { operate } from './operate-client.ts';
 import {
   named,
   namesOf,
-  type Outcome,
   refusal,
   seen,
-  type Tell,
   type WritingOptions,
   withWritingOptions,
   writingOf,
 } from './reminders-commands.ts';
 import { wholeNumber } from './reminders-options.ts';
-import { ago, notFoundText, table } from './reminders-text.ts';
+import { print, type Shown } from './reminders-output.ts';
+import { ago } from './reminders-text.ts';
+import { table } from './terminal-table.ts';
 
 interface Options extends WritingOptions {
   readonly evidence?: string;
@@ -69,7 +68,7 @@ function legend(answers: readonly (keyof typeof advice)[]): string {
 }
 
 /** Adds the commands. */
-export function addRecover(program: Command, tell: Tell): void {
+export function addRecover(program: Command): void {
   const recover = program
     .command('recover')
     .description('make reminders go on, as a person who may; a look unless --apply. The next claim does the sending');
@@ -80,7 +79,7 @@ export function addRecover(program: Command, tell: Tell): void {
     .argument('<reminders...>', what)
     .action(async (names: readonly string[], _, command: Command) => {
       const options: Options = command.optsWithGlobals();
-      tell(options, await bringForward('reclaim', names, options));
+      print(options, await bringForward('reclaim', names, options));
     });
   withWritingOptions(recover.command('republish'))
     .description('invite reminders again whose invitation is lost, under the same id')
@@ -89,7 +88,7 @@ export function addRecover(program: Command, tell: Tell): void {
     .option(...evidence)
     .action(async (names: readonly string[], _, command: Command) => {
       const options: Options = command.optsWithGlobals();
-      tell(options, await bringForward('republish', names, options));
+      print(options, await bringForward('republish', names, options));
     });
   withWritingOptions(recover.command('readmit'))
     .description('let claims try reminders again that were set aside, once their update will not fail')
@@ -99,7 +98,7 @@ export function addRecover(program: Command, tell: Tell): void {
       const deliveryIds = ids.map((id) => named(id, false).deliveryId);
       const target = await LedgerTarget.find(options);
       const request: RecoverRequest = { verb: 'readmit', deliveryIds, ...writingOf(options) };
-      tell(options, await ask(target, request, 'readmit ', deliveryIds));
+      print(options, await ask(target, request, 'readmit ', deliveryIds));
     });
   withWritingOptions(recover.command('redrive'))
     .description('look into the dead-letter queue: drop, invite again, hold or set aside each message')
@@ -114,12 +113,12 @@ export function addRecover(program: Command, tell: Tell): void {
         ...(said === undefined ? {} : { evidence: said }),
         ...(most === undefined ? {} : { most }),
       };
-      tell(options, await ask(target, request, 'redrive '));
+      print(options, await ask(target, request, 'redrive '));
     });
-  addLooks(program, tell);
+  addLooks(program);
 }
 
-function addLooks(program: Command, tell: Tell): void {
+function addLooks(program: Command): void {
   program
     .command('handoffs')
     .description('what was handed to the queue and should have been opened, against what the queue holds')
@@ -127,7 +126,7 @@ function addLooks(program: Command, tell: Tell): void {
       const options: LookOptions = command.optsWithGlobals();
       const target = await LedgerTarget.find(options);
       const answer = await operate(target.url('inspect'), { verb: 'handoffs' });
-      tell(
+      print(
         options,
         answer.answer === 'handoffs' ? { value: answer, text: handoffsText(answer), done: true } : refusal(answer),
       );
@@ -139,7 +138,7 @@ function addLooks(program: Command, tell: Tell): void {
       const options: LookOptions = command.optsWithGlobals();
       const target = await LedgerTarget.find(options);
       const answer = await operate(target.url('inspect'), { verb: 'poison' });
-      if (answer.answer !== 'poison') return tell(options, refusal(answer));
+      if (answer.answer !== 'poison') return print(options, refusal(answer));
       const rows = answer.messages.map(({ messageId, at, because, body }) => [
         ...[messageId, ago(at), because],
         // Whole in the JSON.
@@ -149,28 +148,11 @@ function addLooks(program: Command, tell: Tell): void {
         rows.length === 0
           ? 'no message was set aside'
           : table(['message', 'set aside for', 'because', 'which begins'], rows);
-      tell(options, { value: answer, text, done: true });
+      print(options, { value: answer, text, done: true });
     });
 }
 
-/** The verdict with a look into the dead-letter queue, which the function takes. */
-export async function explainedWithDeadLetters(
-  target: LedgerTarget,
-  name: { readonly deliveryId: string } | { readonly key: string },
-  place: LogPlace | null,
-): Promise<Outcome> {
-  const answer = await operate(target.url('inspect'), { verb: 'explain', ...name, lookInDeadLetters: true });
-  if (answer.answer === 'not_found') return { value: null, text: notFoundText, done: false };
-  if (answer.answer !== 'explained') return refusal(answer);
-  const explanation = explain(answer.explanation.evidence, answer.explanation, place);
-  return { value: explanation, text: explanationText(explanation), done: true };
-}
-
-async function bringForward(
-  verb: 'reclaim' | 'republish',
-  names: readonly string[],
-  options: Options,
-): Promise<Outcome> {
+async function bringForward(verb: 'reclaim' | 'republish', names: readonly string[], options: Options): Promise<Shown> {
   const { evidence, lost = false } = options;
   if (verb === 'republish' && names.length > 0 === lost) throw new UsageError('give either reminders or --lost');
   const all = names.map((name) => named(name, options.apply === true));
@@ -198,7 +180,7 @@ async function ask(
   request: RecoverRequest,
   command: string,
   names: readonly string[] = [],
-): Promise<Outcome> {
+): Promise<Shown> {
   const { commandId } = request;
   const answer = await operate(target.url('recover'), request);
   const end = request.apply

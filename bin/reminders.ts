@@ -1,31 +1,18 @@
-// The command line of product developers and operators: `reminders schedule|cancel|reschedule|show|explain|decide|recover|status|handoffs|poison|exclusions|destination`.
+// The command line of product developers and operators: what products ask, and what people look at, decide and switch.
 import { readFileSync } from 'node:fs';
 import { Command, CommanderError, Option } from 'commander';
 import { v7 as uuid } from 'uuid';
-import { explanationText, printableJson, storyText } from '../lambdas/core/verdict-text.ts';
 import type { CommandAnswer } from '../lambdas/schedule/contract.ts';
 import { addDestination, type DestinationContract } from '../lambdas/store/statements/add-destination.ts';
-import { countStates } from '../lambdas/store/statements/count-states.ts';
-import { type DestinationRow, listDestinations } from '../lambdas/store/statements/list-destinations.ts';
-import { listExclusions } from '../lambdas/store/statements/list-exclusions.ts';
-import { showEvidence } from '../lambdas/store/statements/show-evidence.ts';
 import { AddressBlockedError, checkWebhookUrl, WebhookUrlError } from '../lambdas/webhook/address-wall.ts';
 import { LedgerTarget, type TargetOptions, UsageError } from './ledger-target.ts';
-import type { Tell } from './reminders-commands.ts';
+import { addControl } from './reminders-control.ts';
 import { addDecide } from './reminders-decide.ts';
-import { instant, isId, logPlace, nameOf, wholeNumber } from './reminders-options.ts';
-import { addRecover, explainedWithDeadLetters } from './reminders-recover.ts';
-import {
-  answerText,
-  destinationsTable,
-  exclusionsTable,
-  explanationOf,
-  notFoundText,
-  statesTable,
-} from './reminders-text.ts';
-
-/** 0: done. 1: the ledger answered, and not with what was asked for. 2: the command was not understood. 3: it failed. */
-const exitCodes = { done: 0, refused: 1, usage: 2, failed: 3 } as const;
+import { addLists, addLooks } from './reminders-inspect.ts';
+import { instant, nameOf, wholeNumber } from './reminders-options.ts';
+import { exitCodes, print } from './reminders-output.ts';
+import { addRecover } from './reminders-recover.ts';
+import { answerText } from './reminders-text.ts';
 
 const wished: readonly CommandAnswer['answer'][] = [
   'scheduled',
@@ -45,20 +32,10 @@ interface NamedOptions extends Common {
   readonly key?: string;
 }
 
-function print(options: Common, value: unknown, text: string): void {
-  console.log(options.json ? printableJson(value) : text);
-}
-
-const tell: Tell = (options, { value, text, done }) => {
-  print(options, value, text);
-  if (!done) process.exitCode = exitCodes.refused;
-};
-
 async function answered(options: Common, request: Parameters<LedgerTarget['command']>[0]): Promise<void> {
   const target = await LedgerTarget.find(options);
   const answer = await target.command(request, options.product);
-  print(options, answer, answerText(answer));
-  process.exitCode = wished.includes(answer.answer) ? exitCodes.done : exitCodes.refused;
+  print(options, { value: answer, text: answerText(answer), done: wished.includes(answer.answer) });
 }
 
 const program = new Command('reminders')
@@ -153,68 +130,11 @@ program
     });
   });
 
-program
-  .command('show')
-  .description('what happened to a reminder, and what happens next')
-  .argument('[id]', 'its delivery id')
-  .option('--key <key>', 'its idempotency key')
-  .action(async (id: string | undefined, _, command: Command) => {
-    const options: NamedOptions = command.optsWithGlobals();
-    const { observer, settings } = await LedgerTarget.find(options);
-    const evidence = await observer.run(showEvidence, nameOf(id, options));
-    const explanation = explanationOf(evidence, settings);
-    print(options, evidence, explanation === null ? notFoundText : storyText(explanation));
-    if (explanation === null) process.exitCode = exitCodes.refused;
-  });
+addLooks(program);
 
-program
-  .command('explain')
-  .description('the verdict on a reminder: where it stands, who acts next and by when, what you may do about it')
-  .argument('[id-or-key]', 'its delivery id, or its idempotency key if that does not look like an id')
-  .option('--key <key>', 'its idempotency key')
-  .option('--producer <name>', 'only if it is of this producer')
-  .option('--log-group <name>', "the sender's log group, to link each attempt to its worker's log in this Region")
-  .addOption(
-    new Option(
-      '--dead-letters',
-      'look for its message in the dead-letter queue as well, as a person who may',
-    ).conflicts('producer'),
-  )
-  .action(async (text: string | undefined, _, command: Command) => {
-    const options: NamedOptions & { producer?: string; logGroup?: string; deadLetters?: boolean } =
-      command.optsWithGlobals();
-    const name = text !== undefined && options.key === undefined && !isId(text) ? { key: text } : nameOf(text, options);
-    const target = await LedgerTarget.find(options);
-    const place = logPlace(options.logGroup);
-    if (options.deadLetters) return tell(options, await explainedWithDeadLetters(target, name, place));
-    const rows = await target.observer.run(showEvidence, { ...name, producer: options.producer });
-    const explanation = explanationOf(rows, target.settings, place);
-    print(options, explanation, explanation === null ? notFoundText : explanationText(explanation));
-    if (explanation === null) process.exitCode = exitCodes.refused;
-  });
-
-addDecide(program, tell);
-addRecover(program, tell);
-
-program
-  .command('status')
-  .description('how many reminders are in each state, and since when')
-  .action(async (_, command: Command) => {
-    const options: Common = command.optsWithGlobals();
-    const { observer } = await LedgerTarget.find(options);
-    const states = await observer.run(countStates, {});
-    print(options, states, statesTable(states));
-  });
-
-program
-  .command('exclusions')
-  .description('the reminders that claims pass over because updating them fails, the oldest 500')
-  .action(async (_, command: Command) => {
-    const options: Common = command.optsWithGlobals();
-    const { observer } = await LedgerTarget.find(options);
-    const exclusions = await observer.run(listExclusions, { limit: 500 });
-    print(options, exclusions, exclusionsTable(exclusions));
-  });
+addDecide(program);
+addRecover(program);
+addControl(program);
 
 const destination = program.command('destination').description('where reminders may go');
 
@@ -256,32 +176,16 @@ destination
     if (row === undefined || row.answer === null)
       throw new Error(`${name} is being registered at this moment; run it again`);
     if (row.answer === 'conflict') {
-      print(options, row, `${name} is registered with another URL, owner, contract or deadline; choose another name`);
-      process.exitCode = exitCodes.refused;
+      const text = `${name} is registered with another URL, owner, contract or deadline; choose another name`;
+      print(options, { value: row, text, done: false });
       return;
     }
     const signingSecret = await target.signingSecret(name);
-    print(
-      options,
-      { ...row, signingSecret },
-      `${name}: ${row.answer}\nsigning secret for its receiver: ${signingSecret}`,
-    );
+    const text = `${name}: ${row.answer}\nsigning secret for its receiver: ${signingSecret}`;
+    print(options, { value: { ...row, signingSecret }, text });
   });
 
-destination
-  .command('list')
-  .description('all destinations')
-  .action(async (_, command: Command) => {
-    const options: Common = command.optsWithGlobals();
-    const { observer } = await LedgerTarget.find(options);
-    const pageSize = 500;
-    const all: DestinationRow[] = [];
-    for (let page: DestinationRow[] = []; all.length === 0 || page.length === pageSize; all.push(...page)) {
-      page = await observer.run(listDestinations, { after: all.at(-1)?.name ?? '', limit: pageSize });
-      if (page.length === 0) break;
-    }
-    print(options, all, destinationsTable(all));
-  });
+addLists(program, destination);
 
 try {
   await program.parseAsync();

@@ -50,9 +50,12 @@ function escaped(character: string): string {
     .join('');
 }
 
-/** JSON of the same value whose text shows every character: it may be printed on a terminal. */
-export function printableJson(value: unknown): string {
-  return JSON.stringify(value, null, 2).replaceAll(unprintable, (one) => (one === '\n' ? one : escaped(one)));
+/**
+ * JSON of the same value whose text shows every character: it may be printed on a terminal.
+ * @param indent the columns of a level; 0: all of it on one line
+ */
+export function printableJson(value: unknown, indent = 2): string {
+  return JSON.stringify(value, null, indent).replaceAll(unprintable, (one) => (one === '\n' ? one : escaped(one)));
 }
 
 /** Story, verdict and verbs. */

@@ -1,10 +1,19 @@
 // The fields that requests of several duties have: names of reminders, reasons, the id of a command.
 import * as z from 'zod';
+import type { ListPosition } from '../core/find-reminders.ts';
 
 /** The most reminders that one request may name. */
 export const reminderLimit = 100;
 
 const storable = (text: string): boolean => !text.includes('\u0000') && text.isWellFormed();
+
+/** Text as a product gave it, of so many characters at most. */
+export const exact = (limit: number) =>
+  z
+    .string()
+    .min(1, 'must not be empty')
+    .max(limit, `must have at most ${limit} characters`)
+    .refine(storable, 'must not contain NUL or a lone surrogate');
 
 /** Text that people wrote, of so many characters at most. */
 export const sentence = (limit: number) =>
@@ -15,11 +24,51 @@ export const sentence = (limit: number) =>
     .max(limit, `must have at most ${limit} characters`)
     .refine(storable, 'must not contain NUL or a lone surrogate');
 
-/** An RFC 3339 date and time. */
-export const instant = z.iso.datetime({ offset: true, error: 'must be an RFC 3339 date and time with an offset' });
+/** An RFC 3339 date and time that the ledger can keep. */
+export const instant = z.iso
+  .datetime({ offset: true, error: 'must be an RFC 3339 date and time with an offset', abort: true })
+  .refine((text) => {
+    const year = new Date(text).getUTCFullYear();
+    return year >= 2000 && year <= 9999;
+  }, 'must lie in the years 2000 to 9999');
 
 /** The id of a reminder. */
 export const reminderId = z.uuid('must be the id of a reminder');
+
+/** The name of a destination. */
+export const destinationName = z
+  .string()
+  .regex(/^[a-z0-9][a-z0-9._-]{0,62}$/, 'must be the name of a registered destination');
+
+/** The most that a page of a list holds. */
+export const pageLimit = 100;
+
+const unreadable = 'must be the `next` of the page before';
+
+/** A page of a list that is sorted by an instant and an id. */
+export const page = {
+  limit: z.int().min(1).max(pageLimit, `must be at most ${pageLimit}`).default(50),
+  /** `next` of the page before. @default the first page */
+  cursor: z
+    .string()
+    .transform((text, context): ListPosition => {
+      const [at = '', id = '', ...more] = text.split('/');
+      const known = at === 'infinity' || instant.safeParse(at).success;
+      if (known && reminderId.safeParse(id).success && more.length === 0) return { at, id };
+      context.addIssue(unreadable);
+      return z.NEVER;
+    })
+    .optional(),
+};
+
+/** A page of a list that is sorted by a number, as `page` otherwise. */
+export const numberedPage = {
+  limit: page.limit,
+  cursor: z
+    .string()
+    .regex(/^\d{1,18}$/, unreadable)
+    .optional(),
+};
 
 /** What every writing request carries. */
 export const writing = {

@@ -1,20 +1,43 @@
 // The operate function: what people ask and decide, which duty may, and who they are.
 import type { z } from 'zod';
 import type { FunctionContract } from '../core/function-contract.ts';
+import { type ControlResponse, controlRequests } from './contract-control.ts';
 import { type DecisionResponse, decideRequests } from './contract-decide.ts';
-import { type ExplainResponse, inspectRequests, type StatusResponse } from './contract-inspect.ts';
+import type { FindResponse, ForecastResponse } from './contract-find.ts';
+import {
+  type ActionsResponse,
+  type DestinationsResponse,
+  type ExclusionsResponse,
+  type ExplainResponse,
+  inspectRequests,
+  type ShowResponse,
+  type StatusResponse,
+} from './contract-inspect.ts';
 import { type HandoffsResponse, type PoisonResponse, queueRequests } from './contract-queues.ts';
 import { type RecoverResponse, type RedriveResponse, recoverRequests } from './contract-recover.ts';
 
+export type { ControlRequest, ControlResponse } from './contract-control.ts';
 export type { DecisionRequest, DecisionResponse } from './contract-decide.ts';
-export type { ExplainResponse, StateCount, StatusResponse } from './contract-inspect.ts';
+export type { FindRequest, FindResponse, ForecastRequest, ForecastResponse, ForecastUnit } from './contract-find.ts';
+export type {
+  Action,
+  ActionsResponse,
+  Destination,
+  DestinationsResponse,
+  Exclusion,
+  ExclusionsResponse,
+  ExplainResponse,
+  ShowResponse,
+  StateCount,
+  StatusResponse,
+} from './contract-inspect.ts';
 export type { HandoffsResponse, PoisonMessage, PoisonResponse } from './contract-queues.ts';
 export type { RecoveredAnswer, RecoverRequest, RecoverResponse, RedriveResponse } from './contract-recover.ts';
 
 /** The function as deployed. Each duty has an alias with a URL of its own, and IAM decides who may call which. */
 export const operateFunction: FunctionContract = {
   name: 'operate',
-  purpose: 'Explains reminders to people and carries out what they decide, by the duty that IAM grants them',
+  purpose: 'Explains reminders to people and carries out what they decide and switch, by the duty that IAM grants them',
   databaseRole: 'ledger_operator',
   environment: [
     ...(['STAGE', 'DATABASE_ARN', 'DATABASE_SECRET_ARN', 'DATABASE_NAME'] as const),
@@ -30,6 +53,7 @@ export const requestsOfDuty = {
   inspect: { ...inspectRequests, ...queueRequests },
   decide: decideRequests,
   recover: recoverRequests,
+  control: controlRequests,
 } as const satisfies Readonly<Record<string, Readonly<Record<string, z.ZodType>>>>;
 
 /** What people do here, each a team's. Named as the alias of each. */
@@ -50,8 +74,15 @@ export interface RefusedRequest {
 
 export type OperateResponse =
   | DecisionResponse
+  | ControlResponse
   | StatusResponse
   | ExplainResponse
+  | ShowResponse
+  | FindResponse
+  | ForecastResponse
+  | ExclusionsResponse
+  | DestinationsResponse
+  | ActionsResponse
   | HandoffsResponse
   | PoisonResponse
   | RecoverResponse

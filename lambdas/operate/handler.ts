@@ -8,6 +8,7 @@ import { functionHandler, type Invocation } from '../runtime/handler-stack.ts';
 import { issuesOf } from '../runtime/issues.ts';
 import { openDatabase } from '../store/data-api.ts';
 import { duties, type OperateDuty, type OperateResponse, operateFunction, requestsOfDuty } from './contract.ts';
+import { controlVerbsOf } from './control.ts';
 import { decideVerbs } from './decide.ts';
 import { inspectVerbs } from './inspect.ts';
 import { recoverVerbs } from './recover.ts';
@@ -43,6 +44,7 @@ export const handler = functionHandler<LambdaFunctionURLEventWithIAMAuthorizer, 
       inspect: inspectVerbs(database, deadLetters, settings),
       decide: decideVerbs(database),
       recover: recoverVerbs(database, deadLetters),
+      control: controlVerbsOf(database),
     };
     return async (event, run) => {
       const response = await respond(verbs, event, run);

@@ -9,8 +9,7 @@ import { postgresAttention } from '../store/attention.ts';
 import { openDatabase } from '../store/data-api.ts';
 import { postgresEvidence } from '../store/evidence.ts';
 import { postgresObservations } from '../store/observations.ts';
-import { instant } from '../store/rows.ts';
-import { countStates } from '../store/statements/count-states.ts';
+import { statusOf } from '../store/status.ts';
 import {
   type WidgetRequest,
   type WidgetResponse,
@@ -32,11 +31,6 @@ export const handler = functionHandler<WidgetRequest, WidgetResponse>(widgetFunc
   const observations = postgresObservations(database);
   const waiting = postgresAttention(database);
 
-  const states = async () =>
-    (await database.run(countStates, {})).map(({ state, count, oldest_since, oldest_due }) => ({
-      ...{ state, count, oldestSince: instant(oldest_since), oldestDue: instant(oldest_due) },
-    }));
-
   return async (event, { context, log }) => {
     const endpoint = context.invokedFunctionArn;
     const parsed = widgetRequest.safeParse(event ?? {});
@@ -53,9 +47,9 @@ export const handler = functionHandler<WidgetRequest, WidgetResponse>(widgetFunc
         const [observation, attention, counted] = await Promise.all([
           observations.look(),
           waiting.attention(linesOfAKind),
-          count ? states() : null,
+          count ? statusOf(database) : null,
         ]);
-        return ledgerPage(frame, { observation, attention, states: counted });
+        return ledgerPage(frame, { observation, attention, states: counted?.states ?? null });
       }
       const evidence = await reminders.evidence(idPattern.test(asked) ? { deliveryId: asked } : { key: asked });
       if (evidence === null) return noticePage(frame, asked, 'not found: no reminder has that id or key');

@@ -277,6 +277,7 @@ export async function startLocalAws(options: LocalAwsOptions): Promise<LocalAws>
       InspectUrl: await urlOf(operateFunction.name, 'inspect'),
       DecideUrl: await urlOf(operateFunction.name, 'decide'),
       RecoverUrl: await urlOf(operateFunction.name, 'recover'),
+      ControlUrl: await urlOf(operateFunction.name, 'control'),
     };
     const endpoints = join(directory, 'endpoints.json');
     const running = { pid: process.pid, stage: options.stage, environment, outputs, trustedCidrs };

@@ -31,6 +31,7 @@ export function addOutputs(stack: Stack, ledger: ReminderLedger): void {
       ledger.operate.url('recover').url,
       'Whoever may make reminders go on does it here; grantDuty lets them',
     ],
+    ControlUrl: [ledger.operate.url('control').url, 'Whoever may pause and resume does it here; grantDuty lets them'],
     ArchiveBucketName: [ledger.archive.bucket.bucketName, 'The bucket of what the database no longer holds in full'],
   };
   for (const [name, [value, description]] of Object.entries(outputs))

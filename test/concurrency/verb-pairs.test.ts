@@ -142,8 +142,8 @@ function answerAbout(answer: unknown, id: string): string {
 }
 
 const verbs = Object.keys(everything);
-/** They lock no reminder: only what the other inserts can stand in their way. */
-const inserting = ['schedule', 'exclude', 'readmit'];
+/** They lock no reminder: only what the other inserts or switches can stand in their way. */
+const inserting = ['schedule', 'exclude', 'readmit', 'control pause'];
 
 test.each(Object.keys(plays))('%s, overtaken by any other', async (later) => {
   const differing: string[] = [];

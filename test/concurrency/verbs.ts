@@ -3,6 +3,7 @@
 import type { DecisionVerb } from '../../lambdas/core/decisions.ts';
 import type { OutcomeKind } from '../../lambdas/core/ports.ts';
 import type { Recovery } from '../../lambdas/core/recoveries.ts';
+import { postgresControl } from '../../lambdas/store/control.ts';
 import { postgresDecisions } from '../../lambdas/store/decisions.ts';
 import { postgresRecoveries } from '../../lambdas/store/recoveries.ts';
 import { archive } from '../../lambdas/store/statements/archive.ts';
@@ -104,6 +105,11 @@ export const plays: Readonly<Record<string, Play>> = {
   'reclaim dead letters': recovery('redrive'),
   archive: async ({ runner }) =>
     runner.run(archive, { reminders: await asRead(runner, ...ids.map((deliveryId) => as({ deliveryId }))) }),
+  'control pause': ({ runner }, token) =>
+    postgresControl(runner).control({
+      ...{ token, verb: 'pause', destination: null, actor: 'me', reason: 'trouble', ticket: null, dryRun: false },
+      seen: { state: 'active', since: null },
+    }),
   exclude: ({ ledger }, token) =>
     ledger.exclude({ token, deliveryId: idOf('queued'), sqlState: '23514', reason: 'it fails' }),
   readmit: ({ runner }, token) =>
@@ -115,6 +121,5 @@ export const apart = ['add-destination', 'announce', 'set-aside'];
 
 /** What operators do by hand. */
 export const byHand: Readonly<Record<string, Play>> = {
-  pause: ({ sql }) => sql('UPDATE dispatch_gate SET paused = true, paused_since = now()').then(() => undefined),
   'pause destination': ({ sql }) => sql(`UPDATE destination SET state = 'paused'`).then(() => undefined),
 };

@@ -140,7 +140,7 @@ const cases: readonly ContractCase[] = [
     reliedOnBy: 'lambdas/operate/handler.ts',
     source: `${guide}, "Control access to Lambda function URLs"`,
     async check({ outputs }) {
-      for (const url of [outputs.InspectUrl, outputs.DecideUrl, outputs.RecoverUrl]) {
+      for (const url of [outputs.InspectUrl, outputs.DecideUrl, outputs.RecoverUrl, outputs.ControlUrl]) {
         expect((await fetch(url, { method: 'POST', body: '{"verb":"status"}' })).status).toBe(403);
       }
     },

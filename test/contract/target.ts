@@ -34,6 +34,7 @@ const outputNames = [
   'InspectUrl',
   'DecideUrl',
   'RecoverUrl',
+  'ControlUrl',
   'DeadLetterQueueUrl',
 ] as const;
 type OutputName = (typeof outputNames)[number];

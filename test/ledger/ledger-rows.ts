@@ -30,7 +30,7 @@ export async function empty(ledger: Sql, tables: readonly string[]): Promise<voi
   const deletes = tables.filter((table) => table !== 'dispatch_gate').map((table) => `DELETE FROM ${table}`);
   await ledger.sql(
     `BEGIN; SET LOCAL session_replication_role = replica; ${deletes.join('; ')};
-     UPDATE dispatch_gate SET paused = false, paused_since = NULL; COMMIT`,
+     UPDATE dispatch_gate SET paused = false, paused_since = NULL, reason = NULL; COMMIT`,
   );
 }
 

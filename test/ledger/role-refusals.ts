@@ -14,7 +14,6 @@ export const forNobody = [
   ...['delivery_attempt', 'attempt_outcome', 'claim_batch', 'handoff', 'command_receipt', 'operator_action'].map(
     (table) => `UPDATE ${table} SET ${table === 'claim_batch' ? 'token = token' : evidenceColumn(table)}`,
   ),
-  'UPDATE dispatch_gate SET paused = true',
   'UPDATE destination SET url = url',
   'UPDATE reminder_delivery SET unreviewed_since = NULL',
   'UPDATE destination SET contract = contract',
@@ -49,9 +48,12 @@ export const alone: Partial<Record<DatabaseRole, string[]>> = {
 
 const readsOnly = tables.map((table) => `INSERT INTO ${table} DEFAULT VALUES`);
 
+const pausing = 'UPDATE dispatch_gate SET paused = true, paused_since = now()';
+
 /** What each role is refused besides. */
 export const forRole: Record<DatabaseRole, string[]> = {
   ledger_schedule: [
+    pausing,
     'INSERT INTO delivery_attempt DEFAULT VALUES',
     'INSERT INTO attempt_outcome DEFAULT VALUES',
     'SELECT * FROM delivery_attempt',
@@ -69,6 +71,7 @@ export const forRole: Record<DatabaseRole, string[]> = {
     'INSERT INTO operator_action (verb) VALUES (NULL)',
   ],
   ledger_claim: [
+    pausing,
     'SELECT payload FROM reminder_delivery',
     'SELECT idempotency_key FROM reminder_delivery',
     'SELECT user_id FROM reminder_delivery',
@@ -86,6 +89,7 @@ export const forRole: Record<DatabaseRole, string[]> = {
     'INSERT INTO operator_action (verb) VALUES (NULL)',
   ],
   ledger_webhook_sender: [
+    pausing,
     'INSERT INTO reminder_delivery DEFAULT VALUES',
     'UPDATE reminder_delivery SET due_at = due_at',
     'UPDATE reminder_delivery SET cancel_requested_at = now()',
@@ -110,11 +114,14 @@ export const forRole: Record<DatabaseRole, string[]> = {
     'UPDATE reminder_delivery SET attempt_no = 0',
     'UPDATE reminder_delivery SET last_error = NULL',
     'INSERT INTO lifecycle_event (announced_at) VALUES (now())',
+    'INSERT INTO dispatch_gate (paused) VALUES (true)',
+    'UPDATE destination SET deadline_ms = 100',
+    'UPDATE destination SET policy = policy',
     'UPDATE lifecycle_event SET announced_at = now()',
-    "UPDATE destination SET state = 'paused'",
     'SELECT retry_delay(1, 1, 1, 1, NULL)',
   ],
   ledger_retain: [
+    pausing,
     ...readsOnly,
     'DELETE FROM reminder_delivery',
     "UPDATE reminder_delivery SET state = 'scheduled'",
@@ -127,6 +134,7 @@ export const forRole: Record<DatabaseRole, string[]> = {
     'UPDATE claim_exclusion SET readmitted_at = now()',
   ],
   ledger_observer: [
+    pausing,
     ...readsOnly,
     "UPDATE reminder_delivery SET state = 'scheduled'",
     "UPDATE destination SET state = 'paused'",

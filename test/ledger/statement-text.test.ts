@@ -67,8 +67,25 @@ const inputs: Readonly<Record<string, unknown>> = {
   'set-aside': { actor: 'a', reason: 'r', ticket: null, messages: [] },
   'list-poison': { limit: 1 },
   'list-handoffs': { limit: 1, names: 1 },
-  'list-exclusions': { limit: 1 },
-  'list-destinations': { after: '', limit: 1 },
+  'list-exclusions': { after: null, limit: 1 },
+  'list-destinations': { after: '', limit: 1, rows: 1 },
+  'list-actions': { deliveryId: null, destination: null, before: null, limit: 1 },
+  control: {
+    ...{ token, verb: 'pause', destination: null, actor: 'a', reason: 'r', ticket: null, dryRun: false },
+    seen: { state: 'active', since: null },
+  },
+  'count-affected': { destination: null, limit: 1 },
+  find: {
+    source: 'user',
+    userId: 'u',
+    destination: null,
+    state: null,
+    dueFrom: null,
+    dueTo: null,
+    limit: 1,
+    after: null,
+  },
+  forecast: { seconds: 60, count: 1, destination: null },
 };
 
 describe.each(statementModules)('%s', async (module) => {

@@ -25,6 +25,7 @@ export const testsOfSubjects: Readonly<Record<string, readonly string[]>> = {
   announce: ledger('bystanders-of-senders', 'lost-answers'),
   'add-destination': ledger('bystanders-of-senders', 'lost-answers'),
   decide: ledger('decisions', 'decision-commands', 'matrix'),
+  control: ledger('control'),
   exclude: ledger('poison'),
   readmit: ledger('poison', 'handoffs'),
   reclaim: ledger('recoveries', 'recovery-commands', 'matrix'),

@@ -220,7 +220,7 @@ function readmitAll(stage: Stage, again: () => void): void {
   operate(
     stage,
     async (database, { chance }) => {
-      const rows = await database.run(listExclusions, { limit: 500 });
+      const rows = await database.run(listExclusions, { after: null, limit: 500 });
       for (const { delivery_id: deliveryId } of rows) {
         if (chance.happens(0.7)) run.world.after(0, () => run.damage(deliveryId, false));
         const token = chance.uuid(run.world.at);

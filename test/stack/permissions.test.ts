@@ -305,6 +305,7 @@ describe('a person', () => {
       ['AWS_IAM', 'inspect', false],
       ['AWS_IAM', 'decide', false],
       ['AWS_IAM', 'recover', false],
+      ['AWS_IAM', 'control', false],
       // A webhook's receiver is open; it takes what the ledger signed for it.
       ['NONE', 'receive', false],
     ]);

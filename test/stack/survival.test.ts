@@ -130,6 +130,7 @@ describe.each(['production', 'dev'] as const)('stage %s', (stage) => {
       ),
       'AWS::Lambda::Alias Ledger/Claim/Function/Aliastick Name',
       'AWS::Lambda::Alias Ledger/Observe/Function/Aliastick Name',
+      'AWS::Lambda::Alias Ledger/Operate/Function/Aliascontrol Name',
       'AWS::Lambda::Alias Ledger/Operate/Function/Aliasdecide Name',
       'AWS::Lambda::Alias Ledger/Operate/Function/Aliasinspect Name',
       'AWS::Lambda::Alias Ledger/Operate/Function/Aliasrecover Name',

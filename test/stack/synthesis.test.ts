@@ -36,6 +36,7 @@ test('the outputs are those that the command line reads, each described', () => 
   expect(Object.keys(outputs).toSorted()).toEqual([
     'ArchiveBucketName',
     'ClaimFunctionName',
+    'ControlUrl',
     'DatabaseArn',
     'DatabaseName',
     'DatabaseObserverSecretArn',

@@ -1,0 +1,4 @@
+-- runs outside a transaction: the reminders of a destination, page by page.
+-- HOT updates stay as they are: a due time changes only in statements that change wake_at too.
+CREATE INDEX CONCURRENTLY IF NOT EXISTS reminder_delivery_destination
+  ON reminder_delivery (destination_id, due_at, delivery_id);
