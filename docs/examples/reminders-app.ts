@@ -27,7 +27,7 @@ export class RemindersStack extends Stack {
     });
     ledger.grantSchedule(new ArnPrincipal('arn:aws:iam::444455556666:role/billing'), 'billing');
     const onCall = new ArnPrincipal('arn:aws:iam::111122223333:role/billing-on-call');
-    for (const duty of ['inspect', 'decide', 'recover'] as const) ledger.grantDuty(onCall, duty);
+    for (const duty of ['inspect', 'decide', 'recover', 'control'] as const) ledger.grantDuty(onCall, duty);
 
     addOutputs(this, ledger);
   }

@@ -7,14 +7,15 @@ const byDefault = 'status';
 const explain = 'explain ID';
 
 const commands: Readonly<Record<string, string>> = {
-  'broken-handoff': explain,
-  'dead-reminder': explain,
-  'dead-unreviewed': explain,
-  'held-unreviewed': explain,
+  'broken-handoff': 'handoffs',
+  'dead-reminder': 'unreviewed',
+  'dead-unreviewed': 'unreviewed',
+  'held-unreviewed': 'unreviewed',
   'endpoint-trouble': 'destination list',
   'parked-but-active': 'destination list',
   'rows-excluded': 'exclusions',
-  'dead-letters': explain,
+  'dead-letters': "recover redrive --reason 'looking'",
+  'paused-too-long': "control resume --reason 'looking'",
   'settle-failed': explain,
   'canary-late': explain,
 };
