@@ -39,7 +39,7 @@ export const notDrilled: Readonly<Partial<Record<FaultPoint, string>>> = {
   control: 'no reminder needs it: its lost answer is sent for again in test/functions/operate-control.test.ts',
   decide: 'no reminder needs it: its lost answer is sent for again in test/functions/operate.test.ts',
   reclaim: 'no reminder needs it: the claim does the same by itself, in time',
-  'set-aside': 'no reminder needs it: run again it keeps the same once, test/ledger/handoffs.test.ts',
+  'set-aside': 'it is about messages that no reminder is known of, and run again it keeps the same once',
   'list-handoffs': 'it only reads, for a person',
   'list-poison': 'it only reads, for a person',
   'receive-dead-letters': 'it only reads: what it hid is shown again in less than a minute',

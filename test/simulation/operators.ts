@@ -100,6 +100,9 @@ function startWishes(stage: Stage): void {
   });
 }
 
+/** What leads out of where only a person does. */
+const wayBack: Readonly<Record<string, Decision['verb']>> = { held: 'release', dead: 'requeue' };
+
 /** Somebody looks at one reminder, thinks it over and decides; without an answer they ask again under the same token. */
 async function decideOne(stage: Stage, wish?: { id: string; verb: Decision['verb'] }): Promise<void> {
   const { run } = stage;
@@ -115,7 +118,7 @@ async function decideOne(stage: Stage, wish?: { id: string; verb: Decision['verb
   if (row === undefined) return;
   const decision: Decision = {
     token: chance.uuid(run.world.at),
-    verb: wish?.verb ?? chance.pick(decisionVerbs),
+    verb: wish?.verb ?? (chance.happens(0.4) ? wayBack[row.state] : undefined) ?? chance.pick(decisionVerbs),
     ...{ actor: 'operator', reason: 'looked', ticket: null, dryRun: chance.happens(0.1) },
     evidence: chance.happens(0.6) ? 'the receiver was asked' : null,
     ...(chance.happens(0.2) ? { expiresAt: null } : {}),
