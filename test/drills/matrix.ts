@@ -36,7 +36,7 @@ export const notDrilled: Readonly<Partial<Record<FaultPoint, string>>> = {
   'list-exclusions': 'it only reads, for a person',
   'list-destinations': 'it only reads, for a person',
   'list-actions': 'it only reads, for a person',
-  control: 'no reminder needs it: its lost answer is sent for again in test/functions/operate-control.test.ts',
+  control: 'it touches no reminder, and the same command again answers the same',
   decide: 'no reminder needs it: its lost answer is sent for again in test/functions/operate.test.ts',
   reclaim: 'no reminder needs it: the claim does the same by itself, in time',
   'set-aside': 'it is about messages that no reminder is known of, and run again it keeps the same once',

@@ -1,5 +1,7 @@
 // Operators: they register destinations, pause, purge and redrive, run retention, and readmit what a claim set aside.
 import { type Decision, decisionVerbs } from '../../lambdas/core/decisions.ts';
+import type { ControlCommand, ControlVerb } from '../../lambdas/core/dispatch-control.ts';
+import { postgresControl } from '../../lambdas/store/control.ts';
 import { postgresDecisions } from '../../lambdas/store/decisions.ts';
 import {
   addDestination,
@@ -15,7 +17,8 @@ import { recoverSome, redriveByLook } from './recoverers.ts';
 const contracts = ['honours-key', 'honours-key', 'honours-key', 'status-lookup', 'none'] as const;
 
 /** What an operator can do to the whole; each has its way back when the troubles end. */
-export function operatorsOf({ run, destinations }: Stage) {
+export function operatorsOf(stage: Stage) {
+  const { run, destinations } = stage;
   const { world } = run;
   const chance = world.chanceOf('operators');
   const gate = (paused: boolean) =>
@@ -28,10 +31,16 @@ export function operatorsOf({ run, destinations }: Stage) {
     run.operate('destination', 'UPDATE destination SET state = $2, state_since = now() WHERE name = $1', [name, state]);
   /** Mostly short: while nothing may be sent, nothing much can go wrong. */
   const aWhile = () => run.untilCalm(chance.happens(0.3) ? run.longWait(chance) : chance.between(10, 20_000));
+  /** As people switch, by the statement that they have for it; what they leave off is switched on when the troubles end. */
+  const switchForAWhile = (destination: string | null): void => {
+    control(stage, 'pause', destination);
+    world.after(aWhile(), () => control(stage, 'resume', destination));
+  };
   return {
     gate,
     destinationState,
     async pauseForAWhile(): Promise<void> {
+      if (chance.happens(0.5)) return switchForAWhile(null);
       await gate(true);
       world.after(aWhile(), () => gate(false));
     },
@@ -39,6 +48,7 @@ export function operatorsOf({ run, destinations }: Stage) {
     async offForAWhile(): Promise<void> {
       const [name] = chance.shuffled(destinations);
       if (name === undefined) return;
+      if (chance.happens(0.5)) return switchForAWhile(name);
       await destinationState(name, chance.pick(['paused', 'disabled', 'broken']));
       world.after(aWhile(), () => destinationState(name, 'active'));
     },
@@ -72,8 +82,12 @@ export function startOperators(stage: Stage): void {
     await activateAll();
     queue.redrive();
   });
-  // What was answered before may disable one after.
+  // What was answered before may disable one after, and what was commanded before may come after.
   run.listen(({ name, parameters }) => {
+    if (name === 'control' && world.at >= run.calmAt && parameters.verb === 'pause') {
+      world.after(0, () => operators.gate(false));
+      world.after(0, activateAll);
+    }
     if (name === 'settle' && world.at >= run.calmAt && /"gone"/.test(String(parameters.outcomes))) {
       world.after(0, activateAll);
     }
@@ -85,6 +99,30 @@ export function startOperators(stage: Stage): void {
     }
     world.after(weather.troubledMs, () => retain(stage));
   }
+}
+
+/** Somebody looks, and switches with what they saw; without an answer they ask again under the same token. */
+function control(stage: Stage, verb: ControlVerb, destination: string | null): void {
+  const { run } = stage;
+  const chance = run.world.chanceOf('switches');
+  const command = {
+    ...{ token: chance.uuid(run.world.at), verb, destination, actor: 'operator', reason: 'trouble', ticket: null },
+  };
+  let seen: ControlCommand['seen'] = null;
+  const ask = () =>
+    operate(
+      stage,
+      async (database) => {
+        const ledger = postgresControl(database);
+        const look = await ledger.control({ ...command, token: chance.uuid(run.world.at), seen: null, dryRun: true });
+        if ('state' in look) seen ??= look;
+        await ledger.control({ ...command, seen, dryRun: false });
+      },
+      (done) => {
+        if (!done && run.world.at < run.calmAt) run.during(chance, 1000, ask);
+      },
+    );
+  ask();
 }
 
 /** Somebody calls off what is being sent, at times: the wish must outlive what they cannot stop. */

@@ -35,6 +35,7 @@ const rare = [
     'evidence_needed',
     'stale',
   ].map((answer) => `reclaim ${answer}`),
+  ...['paused', 'resumed', 'already_active', 'already_paused'].map((answer) => `control ${answer}`),
   'archive archived',
   ...['open', 'claim', 'settle', 'cancel', 'reschedule', 'reclaim'].map((statement) => `${statement} run again`),
   ...['open', 'claim', 'settle', 'enqueue', 'release', 'schedule', 'SendMessageBatch', 'PutEvents', 'PutObject'].map(
