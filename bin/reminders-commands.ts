@@ -7,6 +7,7 @@ import { type LedgerTarget, type TargetOptions, UsageError } from './ledger-targ
 import { operate } from './operate-client.ts';
 import { isId } from './reminders-options.ts';
 import type { Shown } from './reminders-output.ts';
+import { table } from './terminal-table.ts';
 
 /** The options that every one of them has. */
 export interface WritingOptions extends TargetOptions {
@@ -64,6 +65,18 @@ async function present(target: LedgerTarget, deliveryId: string): Promise<Omit<S
   if (answer.answer !== 'explained') return { versionSeen: 1, attemptsSeen: 0 };
   const { version, evidence } = answer.explanation;
   return { versionSeen: version, attemptsSeen: evidence.attemptNo };
+}
+
+/** What the answers that were given mean, a line each; empty where each speaks for itself. */
+export function legend<Answer extends string>(
+  meanings: Partial<Readonly<Record<Answer, string>>>,
+  answers: readonly Answer[],
+): string {
+  const told = [...new Set(answers)].flatMap((answer) => {
+    const meaning = meanings[answer];
+    return meaning === undefined ? [] : [[answer, meaning]];
+  });
+  return told.length === 0 ? '' : `\n${table(['answer', 'which means'], told)}\n`;
 }
 
 /** As the command line takes them. */

@@ -5,6 +5,7 @@ import type { DecisionRequest } from '../lambdas/operate/contract.ts';
 import { LedgerTarget } from './ledger-target.ts';
 import { operate } from './operate-client.ts';
 import {
+  legend,
   named,
   namesOf,
   refusal,
@@ -72,14 +73,16 @@ async function decide(verb: DecisionRequest['verb'], names: readonly string[], o
   };
   const answer = await operate(target.url('decide'), request);
   if (answer.answer !== 'decided') return refusal(answer, writing.commandId);
-  const rows = answer.reminders.map((one) => [one.deliveryId, ...stateOf(one), one.answer, advice[one.answer] ?? '']);
+  const head = ['reminder', 'state', 'version', answer.applied ? 'answer' : 'would be'];
+  const answers = answer.reminders.map((one) => one.answer);
+  const rows = answer.reminders.map((one) => [one.deliveryId, ...stateOf(one), one.answer]);
   const end = answer.applied
     ? `done, as command ${writing.commandId}`
     : `nothing was done; to do it: reminders decide ${verb} ${namesOf(reminders)} … --apply`;
   return {
     value: { ...answer, commandId: writing.commandId },
-    text: `${table(['reminder', 'state', 'version', answer.applied ? 'answer' : 'would be', ''], rows)}\n\n${end}`,
-    done: answer.reminders.every((one) => decided.includes(one.answer)),
+    text: [table(head, rows), legend(advice, answers), end].join('\n'),
+    done: answers.every((one) => decided.includes(one)),
   };
 }
 

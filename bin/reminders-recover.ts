@@ -11,6 +11,7 @@ import type {
 import { LedgerTarget, type TargetOptions, UsageError } from './ledger-target.ts';
 import { operate } from './operate-client.ts';
 import {
+  legend,
   named,
   namesOf,
   refusal,
@@ -60,12 +61,6 @@ const advice: Partial<Readonly<Record<RecoveredAnswer | 'no_invitation', string>
   not_found: 'no reminder has that id',
   no_invitation: 'it is no invitation that this release can read',
 };
-
-/** One line for each answer that was given. */
-function legend(answers: readonly (keyof typeof advice)[]): string {
-  const told = [...new Set(answers)].map((answer) => [answer, advice[answer] ?? '']);
-  return table(['answer', 'which means'], told);
-}
 
 /** Adds the commands. */
 export function addRecover(program: Command): void {
@@ -199,7 +194,7 @@ async function ask(
   const head = ['reminder', 'state', 'version', answer.applied ? 'answer' : 'would be'];
   return {
     value: { ...answer, commandId },
-    text: `${table(head, rows)}\n\n${legend(answers)}\n\n${end}`,
+    text: [table(head, rows), legend(advice, answers), end].join('\n'),
     done: answers.every((one) => recovered.includes(one)),
   };
 }
@@ -218,7 +213,10 @@ function redrivenText({ counts, all, applied, letters }: RedriveResponse): strin
     `${letters.length} messages, ${more}`,
     ...['', table(['verdict', '', 'which means'], lines)],
     ...['', table(['reminder, else message', 'verdict', 'because', 'received', ''], rows)],
-    ...['', legend(letters.map(({ because }) => because))],
+    legend(
+      advice,
+      letters.map(({ because }) => because),
+    ).trimEnd(),
   ].join('\n');
 }
 

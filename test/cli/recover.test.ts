@@ -143,10 +143,6 @@ test('what was not understood says what to give, and nothing is asked', async ()
     [['recover', 'redrive', '--reason', 'x', '--most', 'all'], '--most: got all; give a whole number'],
     [['recover', 'redrive', '--reason', 'x', '--most', '101'], 'most: '],
     [['recover', 'purge'], "unknown command 'purge'"],
-    [
-      ['explain', id, '--dead-letters', '--producer', 'shop'],
-      "'--dead-letters' cannot be used with option '--producer",
-    ],
   ] as const;
   const runs = await Promise.all(cases.map(([args]) => reminders(...args)));
   for (const [place, [args, told]] of cases.entries()) {

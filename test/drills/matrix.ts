@@ -44,7 +44,7 @@ export const notDrilled: Readonly<Partial<Record<FaultPoint, string>>> = {
   'list-poison': 'it only reads, for a person',
   'receive-dead-letters': 'it only reads: what it hid is shown again in less than a minute',
   'put-back-dead-letters': 'what it misses is shown again in less than a minute',
-  'delete-dead-letters': 'no reminder needs it: test/functions/recover.test.ts kills it there',
+  'delete-dead-letters': 'no reminder needs it: test/functions/redrive.test.ts kills it there',
   'get-queue-attributes': 'it only reads',
   forget: 'it deletes what nothing needs any more, and the next run deletes the rest',
   'add-destination': 'only the canary needs it: the next one registers it again',

@@ -31,7 +31,10 @@ interface Found {
  */
 export function cutsOf(sql: string): Cut[] {
   const text = new SourceText(sql);
-  return conditionsIn(text.tree).map((found) => text.cut(found));
+  // A join `ON true` has no condition to drop.
+  return conditionsIn(text.tree)
+    .map((found) => text.cut(found))
+    .filter(({ condition, instead }) => condition !== instead);
 }
 
 /** Whether a text inserts, updates or deletes, in any of its parts. */

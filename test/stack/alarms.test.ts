@@ -146,7 +146,9 @@ test('each alarm names a command that the command line has, and the stack to typ
   const known = [...help.matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name);
   for (const [id, { Properties }] of alarms) {
     const [, command = ''] =
-      /\. Next: npm run reminders -- --stack Shop ([a-z]+)( [\w-]+)*$/.exec(String(Properties.AlarmDescription)) ?? [];
+      /\. Next: npm run reminders -- --stack Shop ([a-z]+)( [\w-]+| '[^']+')*$/.exec(
+        String(Properties.AlarmDescription),
+      ) ?? [];
     expect(known, id).toContain(command);
   }
 });
