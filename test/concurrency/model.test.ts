@@ -13,6 +13,7 @@ const notModelled: Readonly<Record<string, string>> = {
   forget: 'it deletes what no command under way can ask for, and the model asks again however late',
   reclaim:
     'it moves no reminder but brings its time forward, which test/ledger/recoveries.test.ts goes through cell by cell',
+  control: 'it moves no reminder, and the model pauses by itself',
   'set-aside': 'it is about messages that no reminder is known of',
 };
 

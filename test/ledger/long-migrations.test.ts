@@ -32,8 +32,8 @@ afterAll(async () => {
   await ledger.stop();
 });
 
-const name = '9001_index_user.sql';
-const index = 'CREATE INDEX CONCURRENTLY IF NOT EXISTS reminder_delivery_user ON reminder_delivery (user_id);';
+const name = '9001_index_created.sql';
+const index = 'CREATE INDEX CONCURRENTLY IF NOT EXISTS reminder_delivery_created ON reminder_delivery (created_at);';
 const files = (statement = index) => [
   ...migrationFiles(),
   ...readMigrations([[name, `-- runs outside a transaction: reminders of a user.\n${statement}\n`]]),
@@ -73,7 +73,7 @@ async function holdTable(database: string): Promise<() => Promise<unknown>> {
 const building = `SELECT pid FROM pg_stat_activity
   WHERE datname = current_database() AND state = 'active' AND query LIKE '/* migration%INDEX%' AND pid <> pg_backend_pid()`;
 const recorded = 'SELECT name FROM schema_migration WHERE version = 9001';
-const valid = `SELECT indisvalid, indexrelid::integer AS id FROM pg_index WHERE indexrelid = to_regclass('reminder_delivery_user')`;
+const valid = `SELECT indisvalid, indexrelid::integer AS id FROM pg_index WHERE indexrelid = to_regclass('reminder_delivery_created')`;
 
 test('what takes longer than a call goes on, and is written down once it holds', async () => {
   const { database, settings, sql } = await schema('long');
@@ -124,7 +124,7 @@ test('an error of the call counts for nothing once the index holds, and for all 
   const fault = { error: 'DatabaseErrorException', message: 'Database returned SQL Exception', naming: 'CONCURRENTLY' };
   const refused = await schema('refused');
   api.faults.next({ kind: 'error-before', ...fault });
-  await expect(migrateSchema(refused.database, files(), refused.settings)).rejects.toThrow('9001_index_user.sql');
+  await expect(migrateSchema(refused.database, files(), refused.settings)).rejects.toThrow('9001_index_created.sql');
   expect(await refused.sql(recorded)).toEqual([]);
   const built = await schema('built');
   api.faults.next({ kind: 'error-after', ...fault });
@@ -137,7 +137,7 @@ test('a run that has waited long enough says so; the next one finds the statemen
   const { database, settings, sql } = await schema('late');
   const release = await holdTable('late');
   const time = { ...migrationTime, wholeMs: 4 * callMs };
-  await expect(migrateSchema(database, files(), settings, time)).rejects.toThrow(/9001_index_user\.sql.*goes on/);
+  await expect(migrateSchema(database, files(), settings, time)).rejects.toThrow(/9001_index_created\.sql.*goes on/);
   const [first] = await sql(building);
   expect(first).toBeDefined();
   // The release before, rolled back to, neither waits for it nor minds.
@@ -164,8 +164,8 @@ test('two runs at once build it once', async () => {
 
 test('one that fails ends the run with its name and SQLSTATE, and is not written down', async () => {
   const { database, settings, sql } = await schema('wrong');
-  const unknown = index.replace('user_id', 'nobody_id');
-  await expect(migrateSchema(database, files(unknown), settings)).rejects.toThrow(/9001_index_user\.sql.*42703/);
+  const unknown = index.replace('created_at', 'nobody_at');
+  await expect(migrateSchema(database, files(unknown), settings)).rejects.toThrow(/9001_index_created\.sql.*42703/);
   expect(await sql(recorded)).toEqual([]);
 });
 

@@ -7,6 +7,8 @@ export interface PlantedDefect {
   readonly plant: Plant;
   /** A trigger of the database that would refuse what the defect does. @default none would */
   readonly without?: string;
+  /** Where the search begins, so that it ends soon: what met the defect when it was last looked for. @default 1 */
+  readonly seed?: number;
 }
 
 /**
