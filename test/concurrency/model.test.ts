@@ -10,10 +10,10 @@ const limitMs = Number(process.env.MODEL_SECONDS ?? 10) * 1000;
 
 /** Writing statements that no command of the model runs, with the reason. */
 const notModelled: Readonly<Record<string, string>> = {
+  control: 'it moves no reminder, and the model pauses by itself',
   forget: 'it deletes what no command under way can ask for, and the model asks again however late',
   reclaim:
     'it moves no reminder but brings its time forward, which test/ledger/recoveries.test.ts goes through cell by cell',
-  control: 'it moves no reminder, and the model pauses by itself',
   'set-aside': 'it is about messages that no reminder is known of',
 };
 

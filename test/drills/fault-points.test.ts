@@ -121,7 +121,7 @@ test('a passage names delivery ids, where it knows them, and nothing else of a r
   expect(passed().flatMap(({ deliveryIds }) => deliveryIds.filter((id) => !known.has(id)))).toEqual([]);
   const naming = new Set(passed().flatMap(({ point, deliveryIds }) => (deliveryIds.length > 0 ? [point] : [])));
   const silent =
-    /^(handler|unpark|announce|fetch-signing-secret|observe-.*|list-finished-producers|count-states|set-aside|list-handoffs|list-(poison|exclusions|destinations|actions)|control|count-affected|find|forecast|.*-dead-letters|get-queue-attributes|forget|execute|invoke-schedule|add-destination|.*-transaction|.*-secret.*)$/;
+    /^(handler|unpark|announce|fetch-signing-secret|observe-.*|list-finished-producers|count-states|set-aside|list-handoffs|list-(poison|destinations|actions)|control|count-affected|find|forecast|.*-dead-letters|get-queue-attributes|forget|execute|invoke-schedule|add-destination|.*-transaction|.*-secret.*)$/;
   const expected = Object.keys({ ...faultPoints, ...undiciPoints }).filter((point) => !silent.test(point));
   expect([...naming].sort()).toEqual(expected.sort());
   expect(readFileSync(join(stage.faultDirectory, 'passages.jsonl'), 'utf8')).not.toMatch(/drill-|payload|https?:/);
