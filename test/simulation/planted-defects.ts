@@ -49,6 +49,7 @@ export const plantedDefects: readonly PlantedDefect[] = [
   },
   {
     name: 'a reschedule revives what is dead',
+    seed: 45,
     breaks: 'P3',
     plant: both(
       change('reschedule', "a.state IN ('delivered', 'dead', 'expired',", "a.state IN ('delivered', 'expired',"),
@@ -72,6 +73,7 @@ export const plantedDefects: readonly PlantedDefect[] = [
   },
   {
     name: 'forget deletes answers that are young',
+    seed: 5,
     breaks: 'P5',
     without: 'answers_are_insert_only',
     plant: change('forget', 'o.token < (SELECT token FROM before) AND o.answered_at < (SELECT at FROM cut)', 'true'),
@@ -107,6 +109,7 @@ export const plantedDefects: readonly PlantedDefect[] = [
   },
   {
     name: 'a claim takes what is set aside',
+    seed: 11,
     breaks: 'matrix',
     plant: change(
       'claim',
@@ -116,6 +119,7 @@ export const plantedDefects: readonly PlantedDefect[] = [
   },
   {
     name: 'what is young is archived',
+    seed: 5,
     breaks: 'retention',
     plant: both(
       change('list-archivable', `AND r.next_attempt_at <= ${past}`, ''),
@@ -124,6 +128,7 @@ export const plantedDefects: readonly PlantedDefect[] = [
   },
   {
     name: 'the archive gets no receipt of the queue',
+    seed: 6,
     breaks: 'retention',
     plant: change('list-archivable', 'JOIN handoff h ON h.delivery_id = f.delivery_id', 'JOIN handoff h ON false'),
   },
@@ -183,6 +188,7 @@ export const plantedDefects: readonly PlantedDefect[] = [
   },
   {
     name: 'a late success does not win',
+    seed: 4,
     breaks: 'P8',
     plant: change(
       'settle',
@@ -215,6 +221,7 @@ export const plantedDefects: readonly PlantedDefect[] = [
   },
   {
     name: 'a person may requeue without evidence',
+    seed: 8,
     breaks: 'commands',
     plant: change('decide', '(a.doubtful_attempts > 0 OR a.key_forgotten)', 'false'),
   },
@@ -250,11 +257,13 @@ export const plantedDefects: readonly PlantedDefect[] = [
   },
   {
     name: 'a republish waits for no allowance',
+    seed: 6,
     breaks: 'commands',
     plant: change('reclaim', "WHEN a.may_arrive THEN 'invited'", "WHEN false THEN 'invited'"),
   },
   {
     name: 'a person may republish without evidence',
+    seed: 10,
     breaks: 'commands',
     plant: change('reclaim', '(a.doubtful_attempts > 0 OR a.key_forgotten)', 'false'),
   },

@@ -55,7 +55,7 @@ describe('a planted defect is found within 200 schedules', () => {
       await switched('ENABLE');
       const [found] = report.failed.filter(isFound);
       expect(found).toBeDefined();
-      if (report.schedules > 20)
+      if (report.schedules > 12)
         console.log(`${name}: found by seed ${found?.seed}, after ${report.schedules} schedules`);
     },
     300_000,
